@@ -1,0 +1,151 @@
+"""Every error that reaches a person: a caller over HTTP, or the operator at the terminal.
+
+A :class:`RequestError` carries all that an envelope needs (`golem_host.http.envelopes` writes it in the dialect of the
+route); the others end the command with an exit code. Sources: docs/http.md and the status table of llama-server.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+
+class GolemError(Exception):
+    """Base of all errors raised on purpose; its text is written for the person who reads it."""
+
+
+class RequestError(GolemError):
+    """A request that is answered with an error.
+
+    `status` is the HTTP status, `type` and `code` the OpenAI envelope's words, `param` the field at fault, `extra` further
+    members of the error object (`n_prompt_tokens`), `headers` further response headers.
+    """
+
+    status = 500
+    type = "server_error"
+
+    def __init__(
+        self,
+        message: str,
+        *,
+        param: str | None = None,
+        code: str | None = None,
+        extra: Mapping[str, Any] | None = None,
+        headers: Mapping[str, str] | None = None,
+    ) -> None:
+        super().__init__(message)
+        self.message = message
+        self.param = param
+        self.code = code
+        self.extra = dict(extra or {})
+        self.headers = dict(headers or {})
+
+
+class BadRequest(RequestError):
+    """400: the request cannot be honoured as written."""
+
+    status = 400
+    type = "invalid_request_error"
+
+
+class Unauthorized(RequestError):
+    """401: no known API key."""
+
+    status = 401
+    type = "authentication_error"
+
+
+class Forbidden(RequestError):
+    """403: the Host or Origin is not allowed."""
+
+    status = 403
+    type = "permission_error"
+
+
+class NotFound(RequestError):
+    """404: no such route or model."""
+
+    status = 404
+    type = "not_found_error"
+
+
+class MethodNotAllowed(RequestError):
+    """405: the path exists, the method does not."""
+
+    status = 405
+    type = "invalid_request_error"
+
+
+class PayloadTooLarge(RequestError):
+    """413: the body is over the listener's cap."""
+
+    status = 413
+    type = "invalid_request_error"
+
+
+class UnsupportedMediaType(RequestError):
+    """415: the strict listener takes JSON only."""
+
+    status = 415
+    type = "invalid_request_error"
+
+
+class ContextExceeded(BadRequest):
+    """400 with both counts: the prompt does not fit the context (llama-server's body)."""
+
+    type = "exceed_context_size_error"
+
+    def __init__(self, n_prompt_tokens: int, n_ctx: int) -> None:
+        super().__init__(
+            f"request ({n_prompt_tokens} tokens) exceeds the available context size ({n_ctx} tokens), try increasing it",
+            code="exceed_context_size_error",
+            extra={"n_prompt_tokens": n_prompt_tokens, "n_ctx": n_ctx},
+        )
+
+
+class InternalError(RequestError):
+    """500 that a retry cannot cure; clients are told so (`x-should-retry: false`)."""
+
+    def __init__(self, message: str, **kwargs: Any) -> None:
+        super().__init__(message, **kwargs)
+        self.headers.setdefault("x-should-retry", "false")
+
+
+class Unavailable(RequestError):
+    """503 worth retrying: loading, stopping, or the device failed this pass."""
+
+    status = 503
+    type = "unavailable_error"
+
+    def __init__(self, message: str, *, retry_after: int = 1, **kwargs: Any) -> None:
+        super().__init__(message, **kwargs)
+        self.headers.setdefault("Retry-After", str(retry_after))
+
+
+class Overloaded(Unavailable):
+    """503: the model's queue is full."""
+
+
+class OperatorError(GolemError):
+    """An error of the command line or of a file the operator named; `exit_code` ends the process."""
+
+    exit_code = 1
+
+
+class UsageError(OperatorError):
+    """Flags, environment or TOML that cannot be understood (exit 2)."""
+
+    exit_code = 2
+
+
+class PluginError(OperatorError):
+    """A plugin that is unknown, named twice, made for another hook API, or fails to import."""
+
+
+class ModelFileError(OperatorError):
+    """A model file that cannot be used: `path` and what is wrong with it."""
+
+    def __init__(self, path: object, message: str) -> None:
+        super().__init__(f"{path}: {message}")
+        self.path = path
+        self.message = message
