@@ -1,0 +1,1 @@
+"""The chat plugin: GGUF language models behind the OpenAI and Ollama chat and completion routes."""
