@@ -1,0 +1,54 @@
+"""Whose turn it is on a device: a deadline that has come first, else the lane with least device time for its weight."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+
+from golem_host.lanes.lane import Lane
+
+
+class FairShare:
+    """Virtual device time per lane (seconds used divided by weight).
+
+    A lane that was idle does not save its share up: when it comes back it starts level with the least served lane that is
+    ready (start-time fair queueing, Goyal et al. 1996).
+    """
+
+    def __init__(self) -> None:
+        self._used: dict[Lane, float] = {}
+        self._idle: set[Lane] = set()
+
+    def add(self, lane: Lane) -> None:
+        self._used[lane] = 0.0
+        self._idle.add(lane)
+
+    def remove(self, lane: Lane) -> None:
+        self._used.pop(lane, None)
+        self._idle.discard(lane)
+
+    def charge(self, lane: Lane, seconds: float) -> None:
+        """Account a pass."""
+        if lane in self._used:
+            self._used[lane] += seconds / lane.weight
+
+    def choose(self, now: float) -> tuple[Lane | None, float | None]:
+        """The lane to run now, or (None, the time at which some lane will be ready, None when none has work)."""
+        times = {lane: lane.next_time(now) for lane in self._used}
+        ready = [lane for lane, at in times.items() if at is not None and at <= now]
+        self._level(ready)
+        self._idle.update(lane for lane, at in times.items() if at is None)
+        if not ready:
+            return None, min((at for at in times.values() if at is not None), default=None)
+        due = {lane: lane.due(now) for lane in ready}
+        overdue = [(at, lane) for lane, at in due.items() if at is not None and at <= now]
+        if overdue:
+            return min(overdue, key=lambda pair: pair[0])[1], None
+        return min(ready, key=self._used.__getitem__), None
+
+    def _level(self, ready: Iterable[Lane]) -> None:
+        active = [self._used[lane] for lane in self._used if lane not in self._idle]
+        floor = min(active, default=max(self._used.values(), default=0.0))
+        for lane in ready:
+            if lane in self._idle:
+                self._idle.discard(lane)
+                self._used[lane] = max(self._used[lane], floor)

@@ -1,0 +1,93 @@
+"""The running host: settings, plugins, models, devices. Routes are handed it; it knows nothing of any model."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import time
+from importlib.metadata import PackageNotFoundError, version
+from typing import Any
+
+from golem_host.config import Settings
+from golem_host.devices.device import Device
+from golem_host.errors import ModelFileError, OperatorError, Unavailable, UsageError
+from golem_host.plugins import PluginSet
+from golem_host.registry import Model, Registry
+
+log = logging.getLogger("golem_host")
+
+
+class Host:
+    """Everything a route needs: `settings`, `plugins`, `registry`, `devices` (by name), `version`.
+
+    `started` is the epoch time at which the host was ready to answer, None while models load.
+    """
+
+    def __init__(self, settings: Settings, plugins: PluginSet) -> None:
+        self.settings = settings
+        self.plugins = plugins
+        self.version = host_version()
+        self.devices: dict[str, Device] = {}
+        self.started: float | None = None
+        self.stopping = False
+        models = [model for found in plugins.hook.golem_models(settings=settings) for model in found]
+        self._require_models(models)
+        self.registry = Registry(models, self.device_of, settings, cache_folder=settings["model-folder"])
+
+    def _require_models(self, models: list[Model]) -> None:
+        for name in self.plugins.names:
+            if self.plugins.serves_models(name) and not any(model.plugin == name for model in models):
+                raise UsageError(
+                    f"plugin {name!r} is enabled without a model: give one with --{name}-model PATH, "
+                    f"or try a small one with --demo"
+                )
+
+    def device_of(self, model: Model) -> Device:
+        """The device a model runs on, started when first asked for."""
+        device = self.devices.get(model.device)
+        if device is None:
+            device = Device(model.device, self._backend(model.device), log_passes=self.settings["debug-batches"])
+            device.start()
+            self.devices[model.device] = device
+        return device
+
+    def _backend(self, name: str) -> Any:
+        if name != "cpu":
+            raise UsageError(f"device {name!r} is not there; this version computes on: cpu")
+
+        def make() -> Any:
+            from golem_host.devices.cpu import CpuBackend
+
+            return CpuBackend(threads=self.settings["threads"])
+
+        return make
+
+    async def start(self) -> None:
+        """Load every model. Raises `OperatorError` naming the model that cannot be loaded."""
+        self.registry.start()
+        for model in self.registry.models():
+            try:
+                await self.registry.load(model)
+            except Exception as error:
+                cause = error.__cause__ if isinstance(error.__cause__, ModelFileError) else error
+                raise OperatorError(f"model {model.name!r} cannot be loaded: {cause}") from error
+        self.started = time.time()
+
+    async def stop(self, *, drain: bool = True) -> None:
+        """Refuse new work; with `drain` let what is in flight or waiting finish; then free models and devices."""
+        self.stopping = True
+        lanes = [lane for device in self.devices.values() for lane in device.lanes]
+        for lane in lanes:
+            lane.refuse(Unavailable("the host is stopping"))
+        while drain and any(state["queued"] or state["running"] for state in (lane.state() for lane in lanes)):
+            await asyncio.sleep(0.02)
+        await self.registry.stop()
+        for device in self.devices.values():
+            await asyncio.to_thread(device.stop)
+
+
+def host_version() -> str:
+    try:
+        return version("golem-host")
+    except PackageNotFoundError:
+        return "0.0.0+source"

@@ -1,0 +1,335 @@
+"""The models this host can serve: their names, whether they are in memory, and for how long they stay there."""
+
+from __future__ import annotations
+
+import asyncio
+import hashlib
+import json
+import logging
+import time
+from abc import ABC, abstractmethod
+from collections.abc import AsyncIterator, Callable, Mapping, Sequence
+from contextlib import asynccontextmanager
+from pathlib import Path
+from typing import Any, Protocol
+
+from golem_host.devices.device import Device
+from golem_host.errors import BadRequest, InternalError, ModelFileError, NotFound, OperatorError
+from golem_host.lanes.lane import Lane
+
+log = logging.getLogger("golem_host.registry")
+
+REAP_SECONDS = 1.0
+"""How often models whose keep-alive has run out are looked for."""
+
+
+class Unset:
+    """The type of `UNSET`: a keep-alive the request did not name."""
+
+
+UNSET = Unset()
+KeepAlive = float | None | Unset
+"""Seconds a model stays in memory after its last request; None for ever; UNSET the host's default."""
+
+
+class Runtime(Protocol):
+    """A loaded model. The plugin's own class adds what its routes need (tokenizer, template)."""
+
+    @property
+    def lane(self) -> Lane: ...
+
+    def close(self) -> None:
+        """Give weights and caches back; called after the lane left its device."""
+        ...
+
+
+class Model(ABC):
+    """A model known from its file's header; nothing of it is loaded.
+
+    `kind` names what it answers (`chat`, `embed`, ...): routes ask the registry for a name of their kind. `modified` is
+    seconds since the epoch, `size_bytes` the bytes of the weight files, `parameter_count` elements of all tensors.
+    """
+
+    name: str
+    kind: str
+    plugin: str
+    path: Path
+    device: str = "cpu"
+    aliases: tuple[str, ...] = ()
+    format: str = "gguf"
+    family: str = ""
+    architecture: str = ""
+    parameter_count: int = 0
+    quantization: str = ""
+    size_bytes: int = 0
+    context_length: int = 0
+    embedding_length: int = 0
+    capabilities: tuple[str, ...] = ()
+    modified: float = 0.0
+
+    @abstractmethod
+    def load(self, device: Device, settings: Mapping[str, Any], progress: Callable[[float], None]) -> Runtime:
+        """Load on a worker thread; `progress` takes the share done, 0 to 1. Raises `ModelFileError`."""
+
+    def memory_bytes(self, settings: Mapping[str, Any]) -> int:
+        """Bytes the loaded model takes, caches included."""
+        return self.size_bytes
+
+    def show(self, verbose: bool) -> dict[str, Any]:
+        """What `/api/show` adds: template, parameters, model_info (metadata keys), tensors, license."""
+        return {}
+
+    def describe(self, settings: Mapping[str, Any]) -> str:
+        """The end of the start-up line: slots, context."""
+        return ""
+
+    @property
+    def parameter_size(self) -> str:
+        """The parameter count as people write it: `134.52M`, `7.6B`."""
+        for unit, size in (("B", 1e9), ("M", 1e6), ("K", 1e3)):
+            if self.parameter_count >= size:
+                return f"{self.parameter_count / size:.4g}{unit}"
+        return str(self.parameter_count)
+
+
+class Resident:
+    """A model's place in the registry: loaded or not, who uses it, when it leaves memory."""
+
+    def __init__(self, model: Model) -> None:
+        self.model = model
+        self.runtime: Runtime | None = None
+        self.error: BaseException | None = None
+        """Why the last load failed."""
+        self.users = 0
+        self.loading = False
+        self.load_seconds = 0.0
+        self.expires_at: float | None = None
+        """Seconds since the epoch; None: stays."""
+        self.lock = asyncio.Lock()
+        """Held while loading or unloading."""
+
+
+class Registry:
+    """Models by name, loaded when asked for. Everything runs on the event loop; loading itself on worker threads."""
+
+    def __init__(
+        self,
+        models: Sequence[Model],
+        device_of: Callable[[Model], Device],
+        settings: Mapping[str, Any],
+        *,
+        cache_folder: Path,
+    ) -> None:
+        self._residents: dict[str, Resident] = {}
+        self._settings = settings
+        self._device_of = device_of
+        self._digests = DigestCache(cache_folder / "digests.json")
+        self._reaper: asyncio.Task[None] | None = None
+        for model in models:
+            if model.name in self._residents:
+                first = self._residents[model.name].model
+                raise OperatorError(
+                    f"two models are named {model.name!r}: {first.path} and {model.path}; name one of them: NAME=PATH"
+                )
+            self._residents[model.name] = Resident(model)
+
+    # Names
+
+    def models(self) -> list[Model]:
+        return [resident.model for resident in self._residents.values()]
+
+    def residents(self) -> list[Resident]:
+        """The models in memory, the one that stays longest first."""
+        loaded = [resident for resident in self._residents.values() if resident.runtime is not None]
+        return sorted(loaded, key=lambda r: float("inf") if r.expires_at is None else r.expires_at, reverse=True)
+
+    def all_residents(self) -> list[Resident]:
+        return list(self._residents.values())
+
+    def find(self, name: str) -> Model | None:
+        """The model of that name: case ignored, with or without `:latest` and `.gguf`."""
+        wanted = _plain(name)
+        for resident in self._residents.values():
+            if any(_plain(known) == wanted for known in (resident.model.name, *resident.model.aliases)):
+                return resident.model
+        return None
+
+    def resolve(self, name: str | None, kind: str) -> Model:
+        """The model of `kind` a request means by `name` (decisions.md C19).
+
+        Raises `NotFound` for an unknown name and `BadRequest` for a model of another kind.
+        """
+        of_kind = [model for model in self.models() if model.kind == kind]
+        found = self.find(name) if name else None
+        if found is not None and found.kind == kind:
+            return found
+        if found is not None:
+            raise BadRequest(f"model '{name}' serves {found.kind}, not {kind}; use the {found.kind} routes", param="model")
+        if not of_kind:
+            raise NotFound(
+                f"no {kind} model is served; start the host with --enable {kind} and a model", code="model_not_found"
+            )
+        any_model = self._settings.get("any-model")
+        if len(of_kind) == 1 and (not name or any_model):
+            return of_kind[0]
+        if not name:
+            raise BadRequest(f"model is required: {', '.join(model.name for model in of_kind)}", param="model")
+        raise NotFound(f"model '{name}' not found", code="model_not_found", param="model")
+
+    # Residency
+
+    @asynccontextmanager
+    async def use(self, model: Model, keep_alive: KeepAlive = UNSET) -> AsyncIterator[Runtime]:
+        """The loaded model, loading it if needed. It stays in memory while in use; the keep-alive clock starts at exit."""
+        resident = self._residents[model.name]
+        resident.users += 1
+        try:
+            yield await self._loaded(resident)
+        finally:
+            resident.users -= 1
+            self._keep(resident, keep_alive)
+
+    def _keep(self, resident: Resident, keep_alive: KeepAlive) -> None:
+        seconds = self._settings.get("keep-alive") if isinstance(keep_alive, Unset) else keep_alive
+        resident.expires_at = None if seconds is None else time.time() + seconds
+
+    async def load(self, model: Model, keep_alive: KeepAlive = UNSET) -> None:
+        async with self.use(model, keep_alive):
+            pass
+
+    async def unload(self, model: Model) -> None:
+        """Take a model out of memory as soon as no request uses it."""
+        resident = self._residents[model.name]
+        resident.expires_at = 0.0
+        await self._unload_expired(resident)
+
+    async def _loaded(self, resident: Resident) -> Runtime:
+        # A load that fails raises in whoever started it; those that waited behind the lock try once more themselves.
+        async with resident.lock:
+            if resident.runtime is None:
+                resident.runtime = await self._load(resident)
+            return resident.runtime
+
+    async def _load(self, resident: Resident) -> Runtime:
+        model = resident.model
+        device = self._device_of(model)
+        started = time.monotonic()
+        resident.loading = True
+
+        def work() -> Runtime:
+            runtime = model.load(device, self._settings, _progress(model))
+            device.attach(runtime.lane)
+            return runtime
+
+        try:
+            runtime = await asyncio.to_thread(work)
+        except ModelFileError as error:
+            resident.error = error
+            raise InternalError(f"model '{model.name}' cannot be loaded: {error.message}") from error
+        except BaseException as error:
+            resident.error = error
+            raise
+        finally:
+            resident.loading = False
+        resident.error = None
+        resident.load_seconds = time.monotonic() - started
+        return runtime
+
+    async def _unload_expired(self, resident: Resident) -> None:
+        async with resident.lock:
+            runtime = resident.runtime
+            expired = resident.expires_at is not None and resident.expires_at <= time.time()
+            if runtime is None or resident.users or not expired:
+                return
+            resident.runtime = None
+            await asyncio.to_thread(self._release, resident, runtime)
+            log.info("unloaded %s", resident.model.name)
+
+    def _release(self, resident: Resident, runtime: Runtime) -> None:
+        self._device_of(resident.model).detach(runtime.lane)
+        runtime.close()
+
+    def start(self) -> None:
+        """Begin to unload models whose keep-alive has run out."""
+        self._reaper = asyncio.create_task(self._reap())
+
+    async def stop(self) -> None:
+        """Unload everything, in use or not."""
+        if self._reaper is not None:
+            self._reaper.cancel()
+        for resident in self._residents.values():
+            async with resident.lock:
+                runtime, resident.runtime = resident.runtime, None
+                if runtime is not None:
+                    await asyncio.to_thread(self._release, resident, runtime)
+
+    async def _reap(self) -> None:
+        while True:
+            await asyncio.sleep(REAP_SECONDS)
+            for resident in self.residents():
+                try:
+                    await self._unload_expired(resident)
+                except Exception:
+                    log.exception("unloading %s failed", resident.model.name)
+
+    async def digest(self, model: Model) -> str:
+        """The sha256 of the model's file as hex, computed once per file and kept in the host's cache folder."""
+        return await asyncio.to_thread(self._digests.of, model.path)
+
+
+class DigestCache:
+    """sha256 of files, remembered by path, size and modification time."""
+
+    def __init__(self, path: Path) -> None:
+        self._path = path
+
+    def of(self, path: Path) -> str:
+        stat = path.stat()
+        key = f"{path.resolve()}|{stat.st_size}|{stat.st_mtime_ns}"
+        known = self._read()
+        if key not in known:
+            known[key] = _sha256(path)
+            self._write(known)
+        return known[key]
+
+    def _read(self) -> dict[str, str]:
+        try:
+            content = json.loads(self._path.read_text())
+        except (OSError, ValueError):
+            return {}
+        return content if isinstance(content, dict) else {}
+
+    def _write(self, known: dict[str, str]) -> None:
+        try:
+            self._path.parent.mkdir(parents=True, exist_ok=True)
+            draft = self._path.with_suffix(".tmp")
+            draft.write_text(json.dumps(known, indent=1))
+            draft.replace(self._path)
+        except OSError as error:
+            log.warning("digests are not kept: %s", error)
+
+
+def _sha256(path: Path) -> str:
+    if path.is_dir():
+        digest = hashlib.sha256()
+        for file in sorted(child for child in path.rglob("*") if child.is_file()):
+            digest.update(f"{file.relative_to(path)}\0{_sha256(file)}\n".encode())
+        return digest.hexdigest()
+    with path.open("rb") as file:
+        return hashlib.file_digest(file, "sha256").hexdigest()
+
+
+def _plain(name: str) -> str:
+    return name.strip().casefold().removesuffix(":latest").removesuffix(".gguf")
+
+
+def _progress(model: Model) -> Callable[[float], None]:
+    last = 0.0
+
+    def report(share: float) -> None:
+        nonlocal last
+        if share - last >= 0.1:
+            last = share
+            log.info("loading %s: %d %%", model.name, round(share * 100))
+
+    return report
