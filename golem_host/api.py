@@ -1,0 +1,90 @@
+"""What a plugin imports first. Everything here is public: names change only with a new hook version.
+
+The heavier names (models, lanes, the host) are imported when they are first used, so that a plugin's light module stays
+light; none of them imports torch.
+"""
+
+from __future__ import annotations
+
+import importlib
+from typing import TYPE_CHECKING, Any
+
+from golem_host.config import Setting, Settings
+from golem_host.errors import (
+    BadRequest,
+    ContextExceeded,
+    Forbidden,
+    GolemError,
+    InternalError,
+    ModelFileError,
+    NotFound,
+    OperatorError,
+    Overloaded,
+    PayloadTooLarge,
+    PluginError,
+    RequestError,
+    Unauthorized,
+    Unavailable,
+    UsageError,
+)
+from golem_host.hookspecs import API, DemoModel, Identified, Route, hookimpl
+
+if TYPE_CHECKING:
+    from golem_host.host import Host
+    from golem_host.lanes.job import Job, JobCancelled
+    from golem_host.lanes.lane import Lane
+    from golem_host.lanes.oneshot import OneShotLane
+    from golem_host.lanes.stepwise import Stepper, StepwiseLane
+    from golem_host.registry import Model, Runtime
+
+__all__ = [
+    "API",
+    "BadRequest",
+    "ContextExceeded",
+    "DemoModel",
+    "Forbidden",
+    "GolemError",
+    "Host",
+    "Identified",
+    "InternalError",
+    "Job",
+    "JobCancelled",
+    "Lane",
+    "Model",
+    "ModelFileError",
+    "NotFound",
+    "OneShotLane",
+    "OperatorError",
+    "Overloaded",
+    "PayloadTooLarge",
+    "PluginError",
+    "RequestError",
+    "Route",
+    "Runtime",
+    "Setting",
+    "Settings",
+    "Stepper",
+    "StepwiseLane",
+    "Unauthorized",
+    "Unavailable",
+    "UsageError",
+    "hookimpl",
+]
+
+_HOMES = {
+    "Host": "golem_host.host",
+    "Job": "golem_host.lanes.job",
+    "JobCancelled": "golem_host.lanes.job",
+    "Lane": "golem_host.lanes.lane",
+    "Model": "golem_host.registry",
+    "OneShotLane": "golem_host.lanes.oneshot",
+    "Runtime": "golem_host.registry",
+    "Stepper": "golem_host.lanes.stepwise",
+    "StepwiseLane": "golem_host.lanes.stepwise",
+}
+
+
+def __getattr__(name: str) -> Any:
+    if name not in _HOMES:
+        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+    return getattr(importlib.import_module(_HOMES[name]), name)

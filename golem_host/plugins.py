@@ -1,0 +1,166 @@
+"""Plugins: finding what is installed, loading what is enabled, and saying what is wrong with the rest."""
+
+from __future__ import annotations
+
+import importlib
+import sys
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass, replace
+from importlib import metadata
+from types import ModuleType
+from typing import Any
+
+import pluggy
+
+from golem_host import hookspecs
+from golem_host.config import CORE, Setting, nearest
+from golem_host.errors import GolemError, PluginError, UsageError
+
+
+@dataclass(frozen=True)
+class PluginInfo:
+    """An installed plugin as its entry point describes it; nothing of it is imported."""
+
+    name: str
+    distribution: str
+    version: str
+    value: str
+
+
+def installed() -> list[PluginInfo]:
+    """All entry points of group `golem_host`, by name. One name may stand there twice: `load` refuses it."""
+    found = {
+        PluginInfo(
+            point.name,
+            point.dist.name if point.dist else "unknown",
+            point.dist.version if point.dist else "unknown",
+            point.value,
+        )
+        for point in metadata.entry_points(group=hookspecs.GROUP)
+    }
+    return sorted(found, key=lambda info: (info.name, info.distribution))
+
+
+class PluginSet:
+    """The enabled plugins. `hook.<name>(...)` calls all of them; `each` keeps apart who answered what."""
+
+    def __init__(self, manager: pluggy.PluginManager, infos: Sequence[PluginInfo]) -> None:
+        self._manager = manager
+        self.infos = tuple(infos)
+        self.names = tuple(info.name for info in infos)
+        self.hook = manager.hook
+
+    def each(self, hook: str, **arguments: Any) -> list[tuple[str, Any]]:
+        """(plugin, result) of every enabled plugin that has the hook, in the order of `--enable`.
+
+        A fault inside a plugin is a PluginError that names it; errors meant for the operator pass.
+        """
+        results = []
+        everyone = self._manager.get_plugins()
+        for info in self.infos:
+            module = self._manager.get_plugin(info.name)
+            caller = self._manager.subset_hook_caller(hook, everyone - {module})
+            try:
+                answers = caller(**arguments)
+            except GolemError:
+                raise
+            except Exception as error:
+                raise PluginError(f"plugin {_who(info)} failed in {hook}: {type(error).__name__}: {error}") from error
+            results.extend((info.name, answer) for answer in answers)
+        return results
+
+    def settings(self) -> list[Setting]:
+        """The plugins' settings, each with its `plugin` filled in. PluginError when two claim one name or variable."""
+        owners = {spec.name: "golem-host itself" for spec in CORE}
+        variables = {variable: "golem-host itself" for spec in CORE for variable in spec.environment_names}
+        specs = []
+        for plugin, own in self.each("golem_settings"):
+            for spec in own:
+                if spec.name in owners:
+                    raise PluginError(
+                        f"plugin {plugin}: setting {spec.name} already belongs to {owners[spec.name]}; "
+                        "enable one of them, or ask the plugin's authors to rename it"
+                    )
+                owners[spec.name] = f"plugin {plugin}"
+                for variable in spec.environment_names:
+                    if variable in variables:
+                        raise PluginError(
+                            f"plugin {plugin}: {variable} already belongs to {variables[variable]}; "
+                            "enable one of them, or ask the plugin's authors to rename it"
+                        )
+                    variables[variable] = f"plugin {plugin}"
+                specs.append(replace(spec, plugin=plugin))
+        return specs
+
+
+def load(names: Iterable[str]) -> PluginSet:
+    """Import the named plugins, and only those, and check them.
+
+    Raises UsageError for a name that nothing installed has (and lists what there is), PluginError for a name that two
+    distributions claim, a module that fails to import, another hook version, or a hook that the host does not know.
+    """
+    available = installed()
+    manager = pluggy.PluginManager(hookspecs.GROUP)
+    manager.add_hookspecs(hookspecs)
+    infos = []
+    for name in dict.fromkeys(names):
+        info = _only(name, available)
+        module = _import(info)
+        _check_version(info, module)
+        try:
+            manager.register(module, name)
+            manager.check_pending()
+        except pluggy.PluginValidationError as error:
+            raise PluginError(f"plugin {_who(info)}: {_first_line(error)}; {_UPDATE}") from error
+        infos.append(info)
+    return PluginSet(manager, infos)
+
+
+_UPDATE = "install a release of it made for this golem-host, or leave it out of --enable"
+
+
+def _who(info: PluginInfo) -> str:
+    return f"{info.name} ({info.distribution} {info.version})"
+
+
+def _only(name: str, available: Sequence[PluginInfo]) -> PluginInfo:
+    matches = [info for info in available if info.name == name]
+    if not matches:
+        names = sorted({info.name for info in available})
+        listed = f"installed: {', '.join(names)}" if names else "no plugins are installed"
+        raise UsageError(f"no plugin named {name!r} is installed{nearest(name, names)}; {listed}")
+    if len(matches) > 1:
+        claimants = " and ".join(f"{info.distribution} {info.version}" for info in matches)
+        raise PluginError(f"plugin {name!r} is claimed by {claimants}; uninstall one of them")
+    return matches[0]
+
+
+def _import(info: PluginInfo) -> ModuleType:
+    module_name = info.value.partition(":")[0].strip()
+    try:
+        return importlib.import_module(module_name)
+    except KeyboardInterrupt:
+        raise
+    except BaseException as error:  # A module that calls sys.exit at its top must not end the host.
+        what = f"{type(error).__name__}: {_first_line(error)}"
+        raise PluginError(
+            f"plugin {_who(info)} could not be imported from {module_name}: {what}; "
+            f"reinstall {info.distribution}, or leave {info.name} out of --enable"
+        ) from error
+
+
+def _check_version(info: PluginInfo, module: ModuleType) -> None:
+    version = getattr(module, "GOLEM_HOST_API", None)
+    if version != hookspecs.API or isinstance(version, bool):
+        says = "does not say GOLEM_HOST_API" if version is None else f"is made for hook version {version!r}"
+        raise PluginError(f"plugin {_who(info)} {says}, this golem-host has version {hookspecs.API}; {_UPDATE}")
+
+
+def _first_line(error: BaseException) -> str:
+    lines = str(error).strip().splitlines()
+    return lines[0] if lines else "no message"
+
+
+def imported(info: PluginInfo) -> bool:
+    """Whether the plugin's module is imported already."""
+    return info.value.partition(":")[0].strip() in sys.modules
