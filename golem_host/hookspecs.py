@@ -1,8 +1,8 @@
 """The hooks of a plugin: the contract between the host and every model family, version `API`.
 
-A plugin is a module named by an entry point in group `golem_host`; the entry point's name is the word of `--enable`. The
-module is light (it imports neither torch nor litestar when imported), says `GOLEM_HOST_API = 1`, and has functions marked
-`@hookimpl` for the hooks it wants, all of them optional:
+A plugin is a module named by an entry point in group `golem_host`; the entry point's name is the word of `--enable`.
+The module is light (it imports neither torch nor litestar when imported), says `GOLEM_HOST_API = 1`, and has functions
+marked `@hookimpl` for the hooks it wants, all of them optional:
 
     from golem_host.api import Route, hookimpl
 
@@ -46,9 +46,9 @@ class Route:
     """One HTTP route of a plugin.
 
     `path` is in litestar's syntax (`/v1/models/{name:path}`). `handler` is `async def handler(request, host)` with a
-    `litestar.Request` and the `Host`, returning a litestar `Response`, a dict or a list; as text `package.module:name` its
-    module is imported when the application starts. `dialect` chooses the error envelope: `openai`, `llama`, `ollama` or
-    `detail`. `public` routes are served without an API key; `head` answers HEAD as well.
+    `litestar.Request` and the `Host`, returning a litestar `Response`, a dict or a list; as text `package.module:name`
+    its module is imported when the application starts. `dialect` chooses the error envelope: `openai`, `llama`,
+    `ollama` or `detail`. `public` routes are served without an API key; `head` answers HEAD as well.
     """
 
     method: str

@@ -110,7 +110,7 @@ def load(names: Iterable[str]) -> PluginSet:
         try:
             manager.register(module, name)
             manager.check_pending()
-        except pluggy.PluginValidationError as error:
+        except (pluggy.PluginValidationError, ValueError) as error:
             raise PluginError(f"plugin {_who(info)}: {_first_line(error)}; {_UPDATE}") from error
         infos.append(info)
     return PluginSet(manager, infos)
