@@ -1,0 +1,34 @@
+"""The operations model code is written in. Each records a step; `recording` explains how passes are kept and replayed."""
+
+from golem_host.ops.attention import Cache, attention, cache_store
+from golem_host.ops.elementwise import add, scale, softcap
+from golem_host.ops.embedding import rows, select
+from golem_host.ops.gate import geglu, swiglu
+from golem_host.ops.linear import linear
+from golem_host.ops.norm import rms_norm
+from golem_host.ops.recording import Axis, Op, Recording, Ref, torch_op
+from golem_host.ops.rope import RopeStyle, Yarn, rope, rope_angles
+
+__all__ = [
+    "Axis",
+    "Cache",
+    "Op",
+    "Recording",
+    "Ref",
+    "RopeStyle",
+    "Yarn",
+    "add",
+    "attention",
+    "cache_store",
+    "geglu",
+    "linear",
+    "rms_norm",
+    "rope",
+    "rope_angles",
+    "rows",
+    "scale",
+    "select",
+    "softcap",
+    "swiglu",
+    "torch_op",
+]

@@ -1,0 +1,122 @@
+"""Rotary position embedding (Su et al. 2021), with linear and YaRN scaling (Peng et al. 2023) as ggml computes them."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+from enum import IntEnum
+from typing import TYPE_CHECKING
+
+from golem_host.ops.recording import Ref
+from golem_host.ops.rowwise import rowwise
+from golem_host.weights.tensor import Tensor
+
+if TYPE_CHECKING:
+    import torch
+
+
+class RopeStyle(IntEnum):
+    """Which values of a head form a pair: NORM (2i, 2i+1), NEOX (i, i + n/2)."""
+
+    NORM = 0
+    NEOX = 1
+
+
+@dataclass(frozen=True)
+class Yarn:
+    """YaRN parameters: `extrapolation` 0 is off; `original_context` positions the checkpoint was trained on."""
+
+    extrapolation: float = 0.0
+    attention_factor: float = 1.0
+    beta_fast: float = 32.0
+    beta_slow: float = 1.0
+    original_context: int = 0
+
+
+@dataclass(frozen=True)
+class RopeAngles:
+    """cos and sin of every pair's angle: pos * base^(-2i/n) / factor_i * scale, ggml's repeated float32 product."""
+
+    dims: int
+    base: float
+    scale: float
+    yarn: Yarn
+
+    def twin(self, positions: torch.Tensor, factors: Tensor | None) -> torch.Tensor:
+        import torch
+
+        step = torch.tensor(self.base).pow(-2.0 / self.dims)
+        divisors = torch.ones(self.dims // 2) if factors is None else torch.from_numpy(factors.float32())
+        low, high = self._yarn_range()
+
+        def one(position: torch.Tensor) -> torch.Tensor:
+            theta = position.float()
+            pairs = []
+            for i in range(self.dims // 2):
+                extrapolated = theta / divisors[i]
+                angle, magnitude = self.scale * extrapolated, self.yarn.attention_factor
+                if self.yarn.extrapolation:
+                    ramp = 1 - min(1.0, max(0.0, (i - low) / max(0.001, high - low)))
+                    mix = ramp * self.yarn.extrapolation
+                    angle = angle * (1 - mix) + extrapolated * mix
+                    magnitude *= 1 + 0.1 * math.log(1 / self.scale)
+                pairs.append(torch.stack([torch.cos(angle), torch.sin(angle)]) * magnitude)
+                theta = theta * step
+            return torch.stack(pairs)
+
+        return rowwise(one, positions)
+
+    def _yarn_range(self) -> tuple[float, float]:
+        """The pairs between which YaRN goes from extrapolation to interpolation (`ggml_rope_yarn_corr_dims`)."""
+        if not self.yarn.extrapolation:
+            return 0.0, 0.0
+
+        def pair(turns: float) -> float:
+            ratio = self.yarn.original_context / (turns * 2 * math.pi)
+            return self.dims * math.log(ratio) / (2 * math.log(self.base))
+
+        low, high = math.floor(pair(self.yarn.beta_fast)), math.ceil(pair(self.yarn.beta_slow))
+        return max(0.0, low), min(self.dims - 1.0, high)
+
+
+def rope_angles(
+    positions: Ref,
+    dims: int,
+    *,
+    base: float,
+    scale: float = 1.0,
+    factors: Tensor | None = None,
+    yarn: Yarn | None = None,
+) -> Ref:
+    """cos and sin (rows, dims/2, 2) for int32 `positions` (rows,); made once a pass and shared by its layers.
+
+    `scale` is 1/factor of linear scaling; `factors` (dims/2,) divides each pair's angle (Llama 3's `rope_freqs`).
+    """
+    op = RopeAngles(dims, base, scale, yarn or Yarn())
+    return positions.recording.append(op, (positions, factors), positions.axis, (dims // 2, 2))
+
+
+@dataclass(frozen=True)
+class Rope:
+    """Rotate the first `dims` values of each head; the rest passes through."""
+
+    style: RopeStyle
+    dims: int
+
+    def twin(self, x: torch.Tensor, angles: torch.Tensor) -> torch.Tensor:
+        import torch
+
+        cos, sin = angles[..., 0].unsqueeze(1), angles[..., 1].unsqueeze(1)
+        turned, rest = x[..., : self.dims], x[..., self.dims :]
+        if self.style is RopeStyle.NORM:
+            first, second = turned[..., 0::2], turned[..., 1::2]
+        else:
+            first, second = turned.chunk(2, -1)
+        pair = (first * cos - second * sin, first * sin + second * cos)
+        out = torch.stack(pair, -1).flatten(-2) if self.style is RopeStyle.NORM else torch.cat(pair, -1)
+        return torch.cat([out, rest], -1)
+
+
+def rope(x: Ref, angles: Ref, style: RopeStyle) -> Ref:
+    """Rotate `x` (rows, heads, head_dim) by `angles` (rows, dims/2, 2)."""
+    return x.recording.append(Rope(style, angles.shape[0] * 2), (x, angles), x.axis, x.shape, in_place=(0,))
