@@ -1,0 +1,38 @@
+"""The chat plugin's HTTP routes. This module imports neither torch nor the web framework: handlers load at app start."""
+
+from __future__ import annotations
+
+from golem_host.api import Route
+
+_HERE = "golem_host_chat.routes"
+
+ROUTES: list[Route] = [
+    Route(
+        "POST",
+        "/v1/chat/completions",
+        f"{_HERE}.openai_chat:chat_completions",
+        dialect="openai",
+        summary="Answer a conversation (OpenAI), whole or as server-sent events.",
+    ),
+    Route(
+        "POST",
+        "/v1/completions",
+        f"{_HERE}.openai_completions:completions",
+        dialect="openai",
+        summary="Continue a raw prompt (OpenAI), whole or as server-sent events.",
+    ),
+    Route(
+        "POST",
+        "/api/chat",
+        f"{_HERE}.ollama_chat:chat",
+        dialect="ollama",
+        summary="Answer a conversation (Ollama); an empty one loads or unloads the model.",
+    ),
+    Route(
+        "POST",
+        "/api/generate",
+        f"{_HERE}.ollama_generate:generate",
+        dialect="ollama",
+        summary="Answer or continue a prompt (Ollama); an empty one loads or unloads the model.",
+    ),
+]

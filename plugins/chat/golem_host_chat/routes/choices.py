@@ -1,0 +1,101 @@
+"""The jobs of one request: one per choice, drawn side by side from one or several prompts."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import AsyncIterator, Sequence
+from dataclasses import dataclass, replace
+from typing import Any
+
+from golem_host.lanes.job import Job
+from golem_host.lanes.lane import Lane
+
+from golem_host_chat.generation import Completion, Delta, Generation
+from golem_host_chat.sampling_params import SamplingParams
+
+SEED_RANGE = 1 << 32
+
+
+@dataclass(frozen=True)
+class Draw:
+    """What a request asks to draw: `copies` answers to each of `prompts` (token ids), all under the same rules.
+
+    Copies of one prompt read it once. With a seed, copy i uses seed + i, so that copies differ and each can be had again.
+    """
+
+    prompts: list[list[int]]
+    params: SamplingParams
+    copies: int = 1
+    max_tokens: int | None = None
+    stops: tuple[str, ...] = ()
+    reuse: bool = True
+
+    def jobs(self) -> list[Job[Generation]]:
+        """One job per choice, in the order of the choices' indexes."""
+        jobs: list[Job[Generation]] = []
+        for prompt in self.prompts:
+            first: Job[Generation] | None = None
+            for copy in range(self.copies):
+                job = Job(
+                    Generation(
+                        prompt,
+                        self._params(copy),
+                        max_tokens=self.max_tokens,
+                        stops=self.stops,
+                        reuse=self.reuse,
+                        follows=None if first is None else first.id,
+                    )
+                )
+                first = first or job
+                jobs.append(job)
+        return jobs
+
+    def _params(self, copy: int) -> SamplingParams:
+        if self.params.seed is None or not copy:
+            return self.params
+        return replace(self.params, seed=(self.params.seed + copy) % SEED_RANGE)
+
+
+class Choices:
+    """Submitted jobs of one request."""
+
+    def __init__(self, lane: Lane, jobs: Sequence[Job[Generation]]) -> None:
+        """Submit all; raises what the lane raises (`Overloaded`), with nothing left in its queue."""
+        self.jobs = list(jobs)
+        try:
+            for job in self.jobs:
+                lane.submit(job)
+        except BaseException:
+            self.cancel()
+            raise
+
+    def cancel(self) -> None:
+        """Stop whatever has not ended; harmless afterwards."""
+        for job in self.jobs:
+            job.cancel()
+
+    async def events(self) -> AsyncIterator[tuple[int, Delta | Completion]]:
+        """Texts and ends as they come, each with its choice's index. One that fails ends all of them with its error."""
+        arrived: asyncio.Queue[tuple[int, Any]] = asyncio.Queue()
+
+        async def read(index: int, job: Job[Generation]) -> None:
+            try:
+                async for event in job.events():
+                    arrived.put_nowait((index, event))
+                arrived.put_nowait((index, job.value))
+            except Exception as error:
+                arrived.put_nowait((index, error))
+
+        readers = [asyncio.create_task(read(index, job)) for index, job in enumerate(self.jobs)]
+        running = len(readers)
+        try:
+            while running:
+                index, event = await arrived.get()
+                if isinstance(event, Exception):
+                    raise event
+                running -= isinstance(event, Completion)
+                yield index, event
+        finally:
+            self.cancel()
+            for reader in readers:
+                reader.cancel()

@@ -1,0 +1,87 @@
+"""The shapes `/v1/completions` takes a `prompt` in, and their tokens."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from golem_host.errors import BadRequest
+
+from golem_host_chat.routes.token_ids import checked_ids
+
+Segment = str | int
+
+
+def prompt_segments(value: Any) -> list[list[Segment]]:
+    """The prompts of a request, each a list of texts and token ids in their order.
+
+    A string, or a list holding any number, is one prompt (texts and ids may be mixed); any other list is a list of
+    prompts. Raises `BadRequest` naming the element at fault.
+    """
+    if value is None:
+        raise BadRequest("'prompt' is required", param="prompt")
+    if isinstance(value, str):
+        return [[value]]
+    if not isinstance(value, list):
+        raise BadRequest(
+            f"Field 'prompt': expected a string, token ids, or a list of those, got {_kind(value)}", param="prompt"
+        )
+    if not value:
+        raise BadRequest("Field 'prompt': the list is empty; it holds at least one prompt", param="prompt")
+    if any(_is_id(element) for element in value):
+        return [_segments(value, "prompt")]
+    return [
+        [element] if isinstance(element, str) else _segments(element, f"prompt[{index}]")
+        for index, element in enumerate(value)
+    ]
+
+
+def prompt_tokens(tokenizer: Any, segments: list[Segment]) -> list[int]:
+    """Token ids of one prompt. A leading text gets the BOS the vocabulary asks for; ids stand as they were given.
+
+    Special tokens written out in a text count as such (llama-server). Raises `BadRequest` for an id outside the
+    vocabulary and for a prompt without any token.
+    """
+    tokens: list[int] = []
+    for position, segment in enumerate(segments):
+        if isinstance(segment, str):
+            tokens += tokenizer.encode(segment, add_special=position == 0, parse_special=True)
+        else:
+            tokens += checked_ids(tokenizer, [segment], "prompt")
+    if not tokens:
+        raise BadRequest(
+            "the prompt is empty, and this model's vocabulary adds no start token that could stand for it; "
+            "send at least one character or token",
+            param="prompt",
+        )
+    return tokens
+
+
+def _segments(value: Any, name: str) -> list[Segment]:
+    if isinstance(value, dict):
+        raise BadRequest(
+            f"Field '{name}': prompt objects (prompt_string, multimodal_data) are not served yet", param="prompt"
+        )
+    if not isinstance(value, list):
+        raise BadRequest(f"Field '{name}': expected a string or token ids, got {_kind(value)}", param="prompt")
+    if not value:
+        raise BadRequest(f"Field '{name}': the list is empty; a prompt holds at least one token", param="prompt")
+    for index, element in enumerate(value):
+        if not isinstance(element, str) and not _is_id(element):
+            raise BadRequest(
+                f"Field '{name}[{index}]': expected a token id or a string, got {_kind(element)}", param="prompt"
+            )
+    return value
+
+
+def _is_id(value: Any) -> bool:
+    return isinstance(value, int) and not isinstance(value, bool)
+
+
+def _kind(value: Any) -> str:
+    if value is None:
+        return "null"
+    if isinstance(value, bool):
+        return "a boolean"
+    if isinstance(value, int | float):
+        return "a number"
+    return {str: "a string", list: "an array", dict: "an object"}[type(value)]
