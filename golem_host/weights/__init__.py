@@ -1,0 +1,10 @@
+"""Bounds-checked, memory-mapped readers of model files; no torch."""
+
+from __future__ import annotations
+
+from golem_host.weights.errors import GgufError
+from golem_host.weights.gguf import Gguf, open_gguf
+from golem_host.weights.tensor import Tensor
+from golem_host.weights.types import GgmlType
+
+__all__ = ["GgmlType", "Gguf", "GgufError", "Tensor", "open_gguf"]

@@ -1,0 +1,86 @@
+"""One tensor of a model file: a name, a shape and a view of the mapped bytes."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass, field
+from pathlib import Path
+
+import numpy as np
+from numpy.typing import NDArray
+
+from golem_host.weights.dequant import dequantize
+from golem_host.weights.errors import GgufError
+from golem_host.weights.types import GgmlType
+
+
+@dataclass(frozen=True, eq=False)
+class Tensor:
+    """A tensor as it lies in the file; its bytes are read when they are touched, not before.
+
+    `shape` is row-major: a weight of `torch.nn.Linear` is (out, in), and blocks run along the last axis. `type_id` is what
+    the file says; `stored` pairs the type it names with the mapped bytes, and is None for a type this host does not know:
+    then `name`, `shape` and `type_name` still answer, and everything that needs the bytes raises GgufError.
+    """
+
+    name: str
+    shape: tuple[int, ...]
+    type_id: int
+    path: Path
+    stored: tuple[GgmlType, NDArray[np.uint8]] | None = field(repr=False)
+
+    @property
+    def type(self) -> GgmlType:
+        """The storage type. Raises GgufError, naming tensor and id, when it is unknown."""
+        return self._known()[0]
+
+    @property
+    def data(self) -> NDArray[np.uint8]:
+        """The raw bytes, shape (nbytes,): a read-only view of the mapping. Raises GgufError for an unknown type."""
+        return self._known()[1]
+
+    @property
+    def type_name(self) -> str:
+        """`Q4_K`, or `unknown type 77`; never raises."""
+        return f"unknown type {self.type_id}" if self.stored is None else self.stored[0].name
+
+    @property
+    def nbytes(self) -> int:
+        """Bytes of the whole tensor. Raises GgufError for an unknown type."""
+        return len(self.data)
+
+    @property
+    def row_bytes(self) -> int:
+        """Bytes of one row, that is of the last axis. Raises GgufError for an unknown type."""
+        return self.shape[-1] // self.type.block_size * self.type.block_bytes
+
+    @property
+    def elements(self) -> int:
+        """Number of values."""
+        return math.prod(self.shape)
+
+    def float32(self, rows: slice | None = None) -> NDArray[np.float32]:
+        """The values as a new float32 array of shape `shape`.
+
+        `rows` selects along the first axis, as `array[rows]` would, and only those rows are dequantized. Raises GgufError
+        for a type without a dequantizer, ValueError for `rows` on a tensor of one dimension.
+        """
+        shape, data = self.shape, self.data
+        if rows is not None:
+            if len(shape) < 2:
+                raise ValueError(f"tensor '{self.name}' has one dimension, so no rows to select")
+            data = data.reshape(shape[0], -1)[rows]
+            shape = (len(data), *shape[1:])
+        values = dequantize(self.type, data.reshape(-1))
+        if values is None:
+            raise GgufError(self.path, f"tensor '{self.name}': values of type {self.type_name} cannot be read")
+        return values.reshape(shape)
+
+    def _known(self) -> tuple[GgmlType, NDArray[np.uint8]]:
+        if self.stored is None:
+            raise GgufError(
+                self.path,
+                f"tensor '{self.name}' is stored as ggml type {self.type_id}, which this host does not know; "
+                "get the model in a common type such as Q4_K, Q8_0 or F16",
+            )
+        return self.stored
