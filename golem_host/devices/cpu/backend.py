@@ -1,0 +1,78 @@
+"""What the CPU device offers to models: programs, caches, and the choice of tokens from logits."""
+
+from __future__ import annotations
+
+import logging
+import os
+from functools import cached_property
+
+import numpy as np
+from numpy.typing import NDArray
+
+from golem_host.devices.cpu.cache import CpuCache
+from golem_host.devices.cpu.program import Program
+from golem_host.kernels import library
+from golem_host.ops.recording import Recording
+from golem_host.weights.tensor import Tensor
+from golem_host.weights.types import GgmlType
+
+log = logging.getLogger("golem_host.devices.cpu")
+
+
+def allowed_cores() -> int:
+    """Physical cores this process may run on (hyper-threads of one core count once)."""
+    cores: set[str] = set()
+    cpus = os.sched_getaffinity(0) if hasattr(os, "sched_getaffinity") else range(os.cpu_count() or 1)
+    for cpu in cpus:
+        try:
+            with open(f"/sys/devices/system/cpu/cpu{cpu}/topology/thread_siblings_list") as file:
+                cores.add(file.read().strip())
+        except OSError:
+            cores.add(str(cpu))
+    return max(1, len(cores))
+
+
+class CpuBackend:
+    """Compiles recordings for this processor. `threads` compute threads, the device thread included; None: all cores.
+
+    `native=False` computes everything with the torch twins.
+    """
+
+    def __init__(self, *, threads: int | None = None, native: bool = True) -> None:
+        self.threads = threads or allowed_cores()
+        self.kernels = library.load() if native else None
+        self._vectors: dict[int, tuple[Tensor, NDArray[np.float32]]] = {}
+        if native and self.kernels is None:
+            log.warning("computing with torch, slowly: %s", library.why_missing())
+        if self.kernels is None:
+            import torch
+
+            torch.set_num_threads(self.threads)
+
+    @cached_property
+    def pool(self) -> library.Pool:
+        """The compute threads."""
+        assert self.kernels is not None
+        return self.kernels.pool(self.threads)
+
+    @property
+    def description(self) -> str:
+        """`cpu, 2 threads, avx2`."""
+        kind = "torch" if self.kernels is None else self.kernels.isa
+        return f"cpu, {self.threads} thread{'s' if self.threads > 1 else ''}, {kind}"
+
+    def compile(self, recording: Recording) -> Program:
+        return Program(self, recording)
+
+    def cache(self, *, slots: int, cells: int, kv_heads: int, key_dim: int, value_dim: int) -> CpuCache:
+        """Keys and values of one layer; see `CpuCache`."""
+        return CpuCache(slots=slots, cells=cells, kv_heads=kv_heads, key_dim=key_dim, value_dim=value_dim)
+
+    def vector(self, tensor: Tensor) -> NDArray[np.float32]:
+        """A small weight (norm, bias) as float32; the mapping itself where it is stored so."""
+        if tensor.type is GgmlType.F32:
+            return tensor.data.view(np.float32)
+        known = self._vectors.get(id(tensor))
+        if known is None:
+            known = self._vectors[id(tensor)] = (tensor, np.ascontiguousarray(tensor.float32()))
+        return known[1]

@@ -1,0 +1,189 @@
+"""From recorded operations to native commands: which kernel, which pointers, which constants.
+
+An operation without an entry here, or one the native library refuses for its weight type, runs as its torch twin.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from typing import Any
+
+from golem_host.devices.cpu.cache import CpuCache
+from golem_host.kernels.library import Kernels
+from golem_host.kernels.library import Op as Kernel
+from golem_host.ops.attention import Attention, CacheStore
+from golem_host.ops.elementwise import Add, Scale, Softcap
+from golem_host.ops.embedding import Rows, Select
+from golem_host.ops.gate import Gate
+from golem_host.ops.linear import Linear
+from golem_host.ops.norm import RmsNorm
+from golem_host.ops.recording import Axis, Command, Ref
+from golem_host.ops.rope import Rope, RopeAngles
+from golem_host.weights.tensor import Tensor
+
+ACT_F32 = 0
+"""The activation kind of float32 weights: the rows themselves."""
+
+
+@dataclass(frozen=True, eq=False)
+class Vector:
+    """A pointer to a small weight as float32, whatever type it is stored in."""
+
+    tensor: Tensor
+
+
+@dataclass
+class Step:
+    """One entry of a program before memory is planned: a native command (`kernel`) or a torch twin (`command`).
+
+    `pointers` holds what each pointer slot shows: tensors of the pass, weights, vectors, arrays, or None. `live_axis`
+    (slot, axis) asks for the index of an axis in an integer slot.
+    """
+
+    axis: Axis
+    reads: list[Ref]
+    writes: Ref | None
+    in_place: list[Ref] = field(default_factory=list)
+    kernel: Kernel | None = None
+    pointers: list[Any] = field(default_factory=list)
+    ints: list[int] = field(default_factory=list)
+    floats: list[float] = field(default_factory=list)
+    live_axis: tuple[int, Axis] | None = None
+    command: Command | None = None
+
+
+class Lowering:
+    """Turns the commands of one recording into steps. Without `kernels` every step is a torch twin."""
+
+    def __init__(self, kernels: Kernels | None) -> None:
+        self._kernels = kernels
+        self._activations: dict[tuple[Ref, int], Ref] = {}
+        self.steps: list[Step] = []
+
+    def lower(self, command: Command) -> None:
+        lower = _LOWER.get(type(command.op))
+        if self._kernels is None or lower is None or not self._takes_types(command):
+            self.steps.append(self._twin(command))
+            return
+        step = lower(self, command.op, command.output, *command.inputs)
+        step.in_place = [command.inputs[i] for i in command.in_place]
+        self.steps.append(step)
+
+    def _takes_types(self, command: Command) -> bool:
+        """Whether the library multiplies by and looks up rows of these weight types."""
+        assert self._kernels is not None
+        if not isinstance(command.op, Linear | Rows):
+            return True
+        tensor = next(each for each in command.inputs if isinstance(each, Tensor))
+        kind = self._kernels.act_kind(tensor.type)
+        return kind >= 0 and (kind == ACT_F32 or self._kernels.act_bytes(kind, tensor.shape[1]) > 0)
+
+    def _twin(self, command: Command) -> Step:
+        reads = [each for each in command.inputs if isinstance(each, Ref)]
+        axis = reads[-1].axis if command.output is None else command.output.axis
+        return Step(axis, reads, command.output, command=command)
+
+    def activation(self, x: Ref, kind: int) -> Ref:
+        """`x` as the activation rows a product wants; products that share an input share them."""
+        if kind == ACT_F32:
+            return x
+        key = (x.root, kind)
+        if key not in self._activations:
+            assert self._kernels is not None
+            size = self._kernels.act_bytes(kind, x.width)
+            out = Ref(x.recording, x.axis, (size,), "u8")
+            self.steps.append(_step(Kernel.ACT, out, [out, x], [x.width, kind]))
+            self._activations[key] = out
+        return self._activations[key]
+
+    def forget(self, written: Ref) -> None:
+        """A tensor whose memory is written again no longer has these activation rows."""
+        for key in [key for key in self._activations if key[0] is written.root]:
+            del self._activations[key]
+
+
+def _step(
+    kernel: Kernel, output: Ref | None, pointers: list[Any], ints: list[int], floats: list[float] | None = None
+) -> Step:
+    refs = [each for each in pointers if isinstance(each, Ref)]
+    axis = refs[0].axis if output is None else output.axis
+    reads = [each for each in refs if each is not output]
+    return Step(axis, reads, output, kernel=kernel, pointers=pointers, ints=ints, floats=floats or [])
+
+
+def _vector(tensor: Tensor | None) -> Vector | None:
+    return None if tensor is None else Vector(tensor)
+
+
+def _rows(_: Lowering, op: Rows, out: Ref, table: Tensor, ids: Ref) -> Step:
+    return _step(Kernel.ROWS, out, [out, ids, table], [table.shape[1], table.type, table.row_bytes, table.shape[0]])
+
+
+def _linear(low: Lowering, op: Linear, out: Ref, x: Ref, weight: Tensor, bias: Tensor | None) -> Step:
+    assert low._kernels is not None
+    activation = low.activation(x, low._kernels.act_kind(weight.type))
+    return _step(Kernel.MATMUL, out, [out, activation, weight, _vector(bias)], [*weight.shape, weight.type])
+
+
+def _rms_norm(_: Lowering, op: RmsNorm, out: Ref, x: Ref, weight: Tensor | None) -> Step:
+    n = x.shape[-1]
+    return _step(Kernel.RMS_NORM, out, [out, x, _vector(weight)], [n, x.width // n], [op.eps])
+
+
+def _rope_angles(_: Lowering, op: RopeAngles, out: Ref, positions: Ref, factors: Tensor | None) -> Step:
+    yarn = op.yarn
+    floats = [op.base, op.scale, yarn.extrapolation, yarn.attention_factor, yarn.beta_fast, yarn.beta_slow]
+    return _step(Kernel.ROPE_ANGLES, out, [out, positions, _vector(factors)], [op.dims, yarn.original_context], floats)
+
+
+def _rope(_: Lowering, op: Rope, out: Ref, x: Ref, angles: Ref) -> Step:
+    return _step(Kernel.ROPE, out, [out, x, angles], [*x.shape, op.dims, op.style])
+
+
+def _store(_: Lowering, op: CacheStore, out: None, cache: CpuCache, k: Ref, v: Ref, slots: Ref, at: Ref) -> Step:
+    ints = [cache.kv_heads, cache.key_dim, cache.value_dim, cache.cells, cache.slots]
+    return _step(Kernel.STORE, None, [cache.keys, cache.values, k, v, slots, at], ints)
+
+
+def _attention(_: Lowering, op: Attention, out: Ref, q: Ref, cache: CpuCache, slots: Ref, at: Ref) -> Step:
+    ints = [q.shape[0], cache.kv_heads, cache.key_dim, cache.value_dim, cache.cells, cache.slots, op.window]
+    return _step(Kernel.ATTN, out, [out, q, cache.keys, cache.values, slots, at], ints, [op.scale, op.softcap])
+
+
+def _gate(_: Lowering, op: Gate, out: Ref, gate: Ref, up: Ref) -> Step:
+    return _step(Kernel.GATE, out, [out, gate, up], [out.width, op.activation])
+
+
+def _add(_: Lowering, op: Add, out: Ref, x: Ref, y: Ref) -> Step:
+    return _step(Kernel.ADD, out, [out, x, y], [out.width, 0])
+
+
+def _scale(_: Lowering, op: Scale, out: Ref, x: Ref) -> Step:
+    return _step(Kernel.SCALE, out, [out, x], [out.width], [op.factor])
+
+
+def _softcap(_: Lowering, op: Softcap, out: Ref, x: Ref) -> Step:
+    return _step(Kernel.SOFTCAP, out, [out, x], [out.width], [op.cap])
+
+
+def _select(_: Lowering, op: Select, out: Ref, x: Ref, index: Ref) -> Step:
+    step = _step(Kernel.SELECT, out, [out, x, index], [out.width, 0, 0])
+    step.live_axis = (1, x.axis)
+    return step
+
+
+_LOWER: dict[type, Callable[..., Step]] = {
+    Rows: _rows,
+    Linear: _linear,
+    RmsNorm: _rms_norm,
+    RopeAngles: _rope_angles,
+    Rope: _rope,
+    CacheStore: _store,
+    Attention: _attention,
+    Gate: _gate,
+    Add: _add,
+    Scale: _scale,
+    Softcap: _softcap,
+    Select: _select,
+}
