@@ -1,0 +1,234 @@
+"""Tiny random GGUF checkpoints of true structure, for tests of families, readers, tokenizers and servers.
+
+`tiny_gguf` writes a file that llama.cpp loads too: the family's metadata keys and tensors, weights scaled so that every
+layer changes the stream and the logits are neither flat nor stuck on the last token, a small real tokenizer and a chat
+template. Needs the `gguf` package and numpy (extra `test`); no torch.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+import gguf
+import numpy as np
+
+from golem_host.testing.tiny_vocab import Vocabulary, vocabulary
+
+ARCHITECTURES = ("llama", "gemma3", "qwen3")
+
+_RANDOM_BLOCKS = {
+    # Types the gguf package cannot quantize to: offset of the fp16 scale, offset of the fp16 minimum's scale, and the ratio
+    # of the two that makes the mean of random codes zero.
+    "Q2_K": (80, 82, 1.5),
+    "Q3_K": (108, None, 0.0),
+    "Q4_K": (0, 2, 7.5),
+    "Q5_K": (0, 2, 15.5),
+    "Q6_K": (208, None, 0.0),
+    "IQ4_NL": (0, None, 0.0),
+    "IQ4_XS": (0, None, 0.0),
+}
+
+
+def tiny_gguf(
+    path: str | Path,
+    architecture: str = "llama",
+    *,
+    seed: int = 0,
+    quantization: str = "F32",
+    types: Mapping[str, str] | None = None,
+    layers: int | None = None,
+    width: int = 64,
+    heads: int = 4,
+    kv_heads: int = 2,
+    head_width: int | None = None,
+    feed_forward: int | None = None,
+    context: int = 512,
+    window: int = 32,
+    tied: bool = True,
+    rope_factors: bool = False,
+    tokenizer: str | None = None,
+    shards: int = 1,
+    metadata: Mapping[str, Any] | None = None,
+    extra_tensors: Mapping[str, np.ndarray] | None = None,
+) -> Path:
+    """Write a checkpoint and return its path (the first shard's when `shards` > 1, named `*-00001-of-0000N.gguf`).
+
+    `architecture`: llama, gemma3 or qwen3. `quantization`: the ggml type of every matrix (norms stay F32); `types` overrides
+    it by tensor name without block prefix and suffix, {"token_embd": "Q8_0", "ffn_down": "Q6_K"}. K and IQ4 types hold random
+    valid blocks; rows must be whole blocks, so give widths in multiples of 256 for them. `layers`: 2 (gemma3: 7, one full
+    layer among sliding ones). `head_width`: width / heads for llama, twice that for the families where it is free. `window`: keys a sliding gemma3 layer sees. `tied=False` adds `output.weight`. `rope_factors`: Llama 3.1's
+    `rope_freqs.weight`. `tokenizer`: "bpe" or "spm" (the family's own by default). `metadata` adds or replaces keys (None
+    removes one); `extra_tensors` are written as F32.
+
+    Raises ValueError for an unknown architecture or type, and for rows that are not whole blocks.
+    """
+    if architecture not in ARCHITECTURES:
+        raise ValueError(f"unknown architecture {architecture!r}, expected one of {', '.join(ARCHITECTURES)}")
+    if layers is None:
+        layers = 7 if architecture == "gemma3" else 2
+    if head_width is None:
+        head_width = width // heads * (1 if architecture == "llama" else 2)
+    feed_forward = feed_forward or 2 * width
+    if rope_factors and architecture != "llama":
+        raise ValueError("rope factors belong to the llama architecture")
+    words = vocabulary(architecture, tokenizer or ("spm" if architecture == "gemma3" else "bpe"))
+
+    keys: dict[str, Any] = {
+        "general.name": f"tiny {architecture}",
+        "general.license": "mit",
+        "context_length": context,
+        "embedding_length": width,
+        "block_count": layers,
+        "feed_forward_length": feed_forward,
+        "attention.head_count": heads,
+        "attention.head_count_kv": kv_heads,
+        "attention.layer_norm_rms_epsilon": 1e-6 if architecture != "llama" else 1e-5,
+        "rope.freq_base": 10000.0 if architecture == "llama" else 1e6,
+    }
+    if architecture == "llama":
+        keys["rope.dimension_count"] = head_width
+        keys["vocab_size"] = len(words)
+    else:
+        keys["attention.key_length"] = head_width
+        keys["attention.value_length"] = head_width
+    if architecture == "gemma3":
+        keys["attention.sliding_window"] = window
+    keys = {name if "." in name and name.startswith("general.") else f"{architecture}.{name}": v for name, v in keys.items()}
+    keys |= _tokenizer_keys(words)
+    for name, value in (metadata or {}).items():
+        keys[name] = value
+
+    random = np.random.default_rng(seed)
+    tensors = _tensors(random, architecture, len(words), layers, width, heads, kv_heads, head_width, feed_forward, tied)
+    if rope_factors:
+        tensors["rope_freqs.weight"] = llama3_rope_factors(head_width, original_context=64)
+
+    path = Path(path)
+    total = len(tensors) + len(extra_tensors or {})
+    writer = gguf.GGUFWriter(path, architecture, split_max_tensors=math.ceil(total / shards) if shards > 1 else 0)
+    if keys.get("general.alignment"):
+        writer.add_custom_alignment(keys.pop("general.alignment"))
+    for name, value in keys.items():
+        if value is not None:
+            _add(writer, name, value)
+    for name, tensor in tensors.items():
+        role = name.split(".")[2] if name.startswith("blk.") else name.split(".")[0]
+        kind = (types or {}).get(role, quantization) if tensor.ndim > 1 else "F32"
+        writer.add_tensor(name, encode(random, tensor, kind), raw_dtype=gguf.GGMLQuantizationType[kind])
+    for name, tensor in (extra_tensors or {}).items():
+        writer.add_tensor(name, np.ascontiguousarray(tensor, np.float32))
+    writer.write_header_to_file()
+    writer.write_kv_data_to_file()
+    writer.write_tensors_to_file()
+    writer.close()
+    return path if shards == 1 else path.with_name(gguf.SHARD_NAME_FORMAT.format(path.stem, 1, len(writer.tensors)))
+
+
+def llama3_rope_factors(head_width: int, *, original_context: int, base: float = 10000.0) -> np.ndarray:
+    """Angle divisors of Llama 3.1 (factor 8, low 1, high 4): shape (head_width / 2,), float32."""
+    wavelength = 2 * math.pi * base ** (np.arange(0, head_width, 2) / head_width)
+    smooth = np.clip((original_context / wavelength - 1) / (4 - 1), 0, 1)
+    return (1 / ((1 - smooth) / 8 + smooth)).astype(np.float32)
+
+
+def encode(random: np.random.Generator, tensor: np.ndarray, kind: str) -> np.ndarray:
+    """A float32 (rows, columns) matrix as bytes of ggml type `kind`: shape (rows, row bytes), uint8 (F32 and F16: their dtype).
+
+    K and IQ4 types: random blocks with the matrix's standard deviation instead of its values.
+    """
+    if kind not in gguf.GGMLQuantizationType.__members__:
+        raise ValueError(f"unknown ggml type {kind!r}")
+    number = gguf.GGMLQuantizationType[kind]
+    block, size = gguf.GGML_QUANT_SIZES[number]
+    if tensor.shape[-1] % block:
+        raise ValueError(f"{kind} needs rows of whole blocks of {block}, got {tensor.shape[-1]} columns")
+    if kind not in _RANDOM_BLOCKS:
+        return gguf.quants.quantize(tensor, number)
+    scale_at, minimum_at, ratio = _RANDOM_BLOCKS[kind]
+    blocks = random.integers(0, 256, (tensor.size // block, size), np.uint8)
+
+    def set_scale(scale: float) -> None:
+        blocks[:, scale_at : scale_at + 2] = np.array([scale], np.float16).view(np.uint8)
+        if minimum_at is not None:
+            blocks[:, minimum_at : minimum_at + 2] = np.array([scale * ratio], np.float16).view(np.uint8)
+
+    set_scale(1.0)
+    set_scale(float(tensor.std() / gguf.quants.dequantize(blocks, number).std()))
+    return blocks.reshape(tensor.shape[0], -1)
+
+
+def _tokenizer_keys(words: Vocabulary) -> dict[str, Any]:
+    keys: dict[str, Any] = {"model": words.model, "tokens": words.tokens, "token_type": words.types}
+    if words.scores is not None:
+        keys["scores"] = words.scores
+    if words.merges is not None:
+        keys["merges"] = words.merges
+    keys |= words.keys
+    return {f"tokenizer.ggml.{name}": value for name, value in keys.items()} | {"tokenizer.chat_template": words.chat_template}
+
+
+def _tensors(
+    random: np.random.Generator,
+    architecture: str,
+    tokens: int,
+    layers: int,
+    width: int,
+    heads: int,
+    kv_heads: int,
+    head_width: int,
+    feed_forward: int,
+    tied: bool,
+) -> dict[str, np.ndarray]:
+    """Float32 tensors by name; matrices are (out, in).
+
+    Scales: the embedding leaves the stream small beside what the blocks add (else a tied head only repeats the last token);
+    the final norm stretches logits to a standard deviation of about 4; queries and keys give attention scores of about 2.
+    """
+
+    def matrix(rows: int, columns: int, gain: float = 1.0) -> np.ndarray:
+        return (random.standard_normal((rows, columns)) * gain / math.sqrt(columns)).astype(np.float32)
+
+    def norm(size: int, mean: float = 1.0) -> np.ndarray:
+        return (mean * (1 + 0.2 * random.standard_normal(size))).astype(np.float32)
+
+    # Gemma multiplies embeddings by sqrt(width).
+    tensors = {"token_embd.weight": matrix(tokens, width, 0.3 if architecture == "gemma3" else 1.0)}
+    for layer in range(layers):
+        block = {
+            "attn_norm": norm(width),
+            "attn_q": matrix(heads * head_width, width, 1.5),
+            "attn_k": matrix(kv_heads * head_width, width, 1.5),
+            "attn_v": matrix(kv_heads * head_width, width),
+            "attn_output": matrix(width, heads * head_width, 2.0),
+            "ffn_norm": norm(width),
+            "ffn_gate": matrix(feed_forward, width),
+            "ffn_up": matrix(feed_forward, width),
+            "ffn_down": matrix(width, feed_forward, 2.0),
+        }
+        if architecture != "llama":
+            block["attn_q_norm"] = norm(head_width, 1.5)
+            block["attn_k_norm"] = norm(head_width, 1.5)
+        if architecture == "gemma3":
+            block["post_attention_norm"] = norm(width)
+            block["post_ffw_norm"] = norm(width)
+        tensors |= {f"blk.{layer}.{name}.weight": value for name, value in block.items()}
+    tensors["output_norm.weight"] = norm(width, 12.0 if architecture == "gemma3" else 4.0)
+    if not tied:
+        tensors["output.weight"] = matrix(tokens, width, 0.3 if architecture == "gemma3" else 1.0)
+    return tensors
+
+
+def _add(writer: gguf.GGUFWriter, name: str, value: Any) -> None:
+    if isinstance(value, bool):
+        writer.add_bool(name, value)
+    elif isinstance(value, int):
+        writer.add_uint32(name, value)
+    elif isinstance(value, float):
+        writer.add_float32(name, value)
+    elif isinstance(value, str):
+        writer.add_string(name, value)
+    else:
+        writer.add_array(name, list(value))

@@ -1,0 +1,132 @@
+"""Small but real vocabularies for tiny checkpoints: byte-level BPE with merges, and SentencePiece pieces with byte fallback.
+
+Both hold the pieces of a short word list with every prefix a merge passes through, so that encoding walks the same paths as
+in a large vocabulary. No torch, no gguf.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+
+NORMAL, UNKNOWN, CONTROL, USER_DEFINED, BYTE = 1, 2, 3, 4, 6
+"""Values of `tokenizer.ggml.token_type`."""
+
+WORDS = (
+    " the", " of", " and", " to", " in", " is", " that", " for", " it", " with", " was", " on", " as", " are", " you",
+    "ing", "ion", "ed", "er", "es", "The", "He", "ello", " world", " a", " b", " c", " (", "):", " =", "  ", "    ", "\n\n",
+    "def", " return", "12", "00", " \u043f\u0440\u0438", "\u00e9", "\u4f60\u597d",
+)  # fmt: skip
+
+CHATML = (
+    "{% for message in messages %}<|im_start|>{{ message['role'] }}\n{{ message['content'] }}<|im_end|>\n{% endfor %}"
+    "{% if add_generation_prompt %}<|im_start|>assistant\n{% endif %}"
+)
+
+TURNS = (
+    "{{ bos_token }}{% for message in messages %}<start_of_turn>"
+    "{{ 'model' if message['role'] == 'assistant' else message['role'] }}\n{{ message['content'] }}<end_of_turn>\n{% endfor %}"
+    "{% if add_generation_prompt %}<start_of_turn>model\n{% endif %}"
+)
+
+
+@dataclass(frozen=True)
+class Vocabulary:
+    """Pieces with their types; `scores` for SentencePiece, `merges` for BPE; `keys` are the further tokenizer metadata."""
+
+    model: str
+    tokens: list[str]
+    types: list[int]
+    scores: list[float] | None = None
+    merges: list[str] | None = None
+    keys: dict[str, bool | int | str] = field(default_factory=dict)
+    chat_template: str = CHATML
+
+    def __len__(self) -> int:
+        return len(self.tokens)
+
+
+def printable_bytes() -> list[str]:
+    """The 256 characters byte-level BPE writes bytes with: printable Latin-1 as itself, the others from U+0100 on."""
+    kept = [*range(33, 127), *range(161, 173), *range(174, 256)]
+    spare = iter(range(256, 512))
+    return [chr(byte) if byte in kept else chr(next(spare)) for byte in range(256)]
+
+
+def byte_bpe(pre: str, specials: Sequence[str], visible: Sequence[str] = ()) -> Vocabulary:
+    """Byte-level BPE with pre-tokenizer `pre`; `specials` become control tokens, the first is bos and eos; `visible` user-defined ones."""
+    alphabet = printable_bytes()
+    tokens = list(alphabet)
+    merges: list[str] = []
+    for word in WORDS:
+        symbols = [alphabet[byte] for byte in word.encode()]
+        piece = symbols[0]
+        for symbol in symbols[1:]:
+            if piece + symbol not in tokens:
+                tokens.append(piece + symbol)
+                merges.append(f"{piece} {symbol}")
+            piece += symbol
+    types = [NORMAL] * len(tokens) + [CONTROL] * len(specials) + [USER_DEFINED] * len(visible)
+    end = len(tokens)
+    keys: dict[str, bool | int | str] = {
+        "pre": pre,
+        "bos_token_id": end,
+        "eos_token_id": end,
+        "padding_token_id": end,
+        "add_bos_token": False,
+    }
+    return Vocabulary("gpt2", [*tokens, *specials, *visible], types, merges=merges, keys=keys)
+
+
+def sentencepiece(head: Sequence[str], specials: Sequence[str], keys: dict[str, bool | int | str], template: str) -> Vocabulary:
+    """SentencePiece pieces: `head` (pad, bos, eos, unk in the family's order), 256 byte tokens, words with their prefixes, characters, `specials`."""
+    tokens = list(head)
+    types = [UNKNOWN if token == "<unk>" else CONTROL for token in head]
+    scores = [0.0] * len(head)
+    tokens += [f"<0x{byte:02X}>" for byte in range(256)]
+    types += [BYTE] * 256
+    scores += [0.0] * 256
+    pieces: list[str] = []
+    for word in WORDS:
+        word = word.replace(" ", "\u2581")
+        pieces += [word[:end] for end in range(2, len(word) + 1)]
+    pieces += [chr(code) for code in range(33, 127)] + ["\u2581"] + [char for word in WORDS for char in word if ord(char) > 127]
+    pieces = list(dict.fromkeys(pieces))
+    tokens += pieces
+    types += [NORMAL] * len(pieces)
+    scores += [-1.0 - rank for rank in range(len(pieces))]
+    tokens += specials
+    types += [CONTROL] * len(specials)
+    scores += [0.0] * len(specials)
+    return Vocabulary("llama", tokens, types, scores=scores, keys=keys, chat_template=template)
+
+
+def vocabulary(architecture: str, tokenizer: str) -> Vocabulary:
+    """The vocabulary a family's files bring: `tokenizer` is "bpe" (SmolLM2, Qwen3) or "spm" (Llama 2, Gemma 3)."""
+    if architecture == "gemma3" and tokenizer == "spm":
+        keys: dict[str, bool | int | str] = {
+            "pre": "default",
+            "padding_token_id": 0,
+            "eos_token_id": 1,
+            "bos_token_id": 2,
+            "unknown_token_id": 3,
+            "add_bos_token": True,
+            "add_eos_token": False,
+            "add_space_prefix": False,
+        }
+        return sentencepiece(["<pad>", "<eos>", "<bos>", "<unk>"], ["<start_of_turn>", "<end_of_turn>"], keys, TURNS)
+    if architecture == "llama" and tokenizer == "spm":
+        keys = {
+            "pre": "default",
+            "unknown_token_id": 0,
+            "bos_token_id": 1,
+            "eos_token_id": 2,
+            "add_bos_token": True,
+            "add_eos_token": False,
+        }
+        return sentencepiece(["<unk>", "<s>", "</s>"], ["<|im_start|>", "<|im_end|>"], keys, CHATML)
+    if architecture in ("llama", "qwen3") and tokenizer == "bpe":
+        pre = "smollm" if architecture == "llama" else "qwen2"
+        visible = () if architecture == "llama" else ("<think>", "</think>", "<tool_call>", "</tool_call>")
+        return byte_bpe(pre, ["<|endoftext|>", "<|im_start|>", "<|im_end|>"], visible)
+    raise ValueError(f"no tiny {tokenizer!r} tokenizer for architecture {architecture!r}")

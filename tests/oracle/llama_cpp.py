@@ -1,0 +1,119 @@
+"""llama.cpp as an oracle: read a JSON request from stdin, write a JSON answer to stdout (arrays to the npz `output`).
+
+Run by the oracle interpreter (xllamacpp, numpy). Common members: `model` (path), `command`, and optionally `context`,
+`threads` (2), `cache` ("f16" or "f32"), `chunk` (tokens of one physical batch), `repack` (false). Flash attention is off.
+
+tokenize  texts, add_special, parse_special                -> {"tokens": [[id]], "pieces": [[hex bytes]]}
+logits    tokens, every (false)                            -> npz `logits` float32 (1 or tokens, vocabulary)
+layers    tokens, watch (names without layer)              -> npz `<name>-<layer>` float32 (tokens, features) and `logits`
+greedy    prompts: [text or ids], count, top (10), add_special, parse_special, stop_at_end (true)
+          -> {"prompts": [{"prompt": [id], "tokens": [id], "text": str, "steps": [[[id, logprob], ...top]]}]}
+speed     tokens, count, repeats                           -> {"prompt_rate", "draw_rate"}: medians, tokens per second
+"""
+
+from __future__ import annotations
+
+import contextlib
+import json
+import os
+import statistics
+import sys
+import time
+from typing import Any
+
+import numpy as np
+from llama_binding import F16, F32, Llama
+
+
+def open_model(request: dict[str, Any], tokens: int, watch: tuple[str, ...] = ()) -> Llama:
+    return Llama(
+        request["model"],
+        context=request.get("context", tokens),
+        threads=request.get("threads", 2),
+        cache_type={"f16": F16, "f32": F32}[request.get("cache", "f16")],
+        chunk=request.get("chunk", 512),
+        repack=request.get("repack", False),
+        watch=watch,
+    )
+
+
+def log_softmax(logits: np.ndarray) -> np.ndarray:
+    """float64 of a float32 row."""
+    logits = logits.astype(np.float64)
+    logits -= logits.max()
+    return logits - np.log(np.exp(logits).sum())
+
+
+def tokenize(request: dict[str, Any]) -> dict[str, Any]:
+    llama = open_model(request, 256)
+    flags = request.get("add_special", True), request.get("parse_special", True)
+    tokens = [llama.tokenize(text, *flags) for text in request["texts"]]
+    return {"tokens": tokens, "pieces": [[llama.piece(token).hex() for token in ids] for ids in tokens]}
+
+
+def logits(request: dict[str, Any]) -> dict[str, Any]:
+    llama = open_model(request, len(request["tokens"]))
+    np.savez(request["output"], logits=llama.feed(request["tokens"], request.get("every", False)))
+    return {}
+
+
+def layers(request: dict[str, Any]) -> dict[str, Any]:
+    tokens = request["tokens"]
+    llama = open_model(request | {"chunk": len(tokens)}, len(tokens), tuple(request["watch"]))
+    np.savez(request["output"], logits=llama.feed(tokens, every=True), **llama.seen)
+    return {}
+
+
+def greedy(request: dict[str, Any]) -> dict[str, Any]:
+    answers = []
+    llama = open_model(request, 512)
+    for prompt in request["prompts"]:
+        llama.forget()
+        if isinstance(prompt, str):
+            prompt = llama.tokenize(prompt, request.get("add_special", True), request.get("parse_special", True))
+        row = llama.feed(prompt)[0]
+        tokens: list[int] = []
+        steps: list[list[list[float]]] = []
+        while True:
+            scores = log_softmax(row)
+            best = np.argsort(-scores, kind="stable")[: request.get("top", 10)]
+            steps.append([[int(token), round(float(scores[token]), 5)] for token in best])
+            tokens.append(int(best[0]))
+            if len(tokens) == request["count"] or (request.get("stop_at_end", True) and llama.ends(tokens[-1])):
+                break
+            row = llama.feed(tokens[-1:])[0]
+        text = b"".join(llama.piece(token) for token in tokens).decode("utf-8", "replace")
+        answers.append({"prompt": list(prompt), "tokens": tokens, "text": text, "steps": steps})
+    return {"prompts": answers}
+
+
+def speed(request: dict[str, Any]) -> dict[str, Any]:
+    tokens, count = request["tokens"], request["count"]
+    llama = open_model(request, len(tokens) + count)
+    prompt_rates, draw_rates = [], []
+    for _ in range(request["repeats"]):
+        llama.forget()
+        started = time.perf_counter()
+        row = llama.feed(tokens)[0]
+        prompt_rates.append(len(tokens) / (time.perf_counter() - started))
+        started = time.perf_counter()
+        for _ in range(count):
+            row = llama.feed([int(row.argmax())])[0]
+        draw_rates.append(count / (time.perf_counter() - started))
+    return {"prompt_rate": statistics.median(prompt_rates), "draw_rate": statistics.median(draw_rates)}
+
+
+COMMANDS = {"tokenize": tokenize, "logits": logits, "layers": layers, "greedy": greedy, "speed": speed}
+
+
+def main() -> None:
+    request = json.load(sys.stdin)
+    answer_to = os.dup(1)
+    os.dup2(2, 1)  # whatever the library prints is not the answer
+    with contextlib.redirect_stdout(sys.stderr):
+        answer = COMMANDS[request["command"]](request)
+    with os.fdopen(answer_to, "w") as stream:
+        json.dump(answer, stream)
+
+
+main()
