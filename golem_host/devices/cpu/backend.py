@@ -5,6 +5,7 @@ from __future__ import annotations
 import logging
 import os
 from functools import cached_property
+from weakref import WeakKeyDictionary
 
 import numpy as np
 from numpy.typing import NDArray
@@ -41,7 +42,7 @@ class CpuBackend:
     def __init__(self, *, threads: int | None = None, native: bool = True) -> None:
         self.threads = threads or allowed_cores()
         self.kernels = library.load() if native else None
-        self._vectors: dict[int, tuple[Tensor, NDArray[np.float32]]] = {}
+        self._vectors: WeakKeyDictionary[Tensor, NDArray[np.float32]] = WeakKeyDictionary()
         if native and self.kernels is None:
             log.warning("computing with torch, slowly: %s", library.why_missing())
         if self.kernels is None:
@@ -72,7 +73,7 @@ class CpuBackend:
         """A small weight (norm, bias) as float32; the mapping itself where it is stored so."""
         if tensor.type is GgmlType.F32:
             return tensor.data.view(np.float32)
-        known = self._vectors.get(id(tensor))
+        known = self._vectors.get(tensor)
         if known is None:
-            known = self._vectors[id(tensor)] = (tensor, np.ascontiguousarray(tensor.float32()))
-        return known[1]
+            known = self._vectors[tensor] = np.ascontiguousarray(tensor.float32())
+        return known

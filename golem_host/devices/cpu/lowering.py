@@ -97,11 +97,6 @@ class Lowering:
             self._activations[key] = out
         return self._activations[key]
 
-    def forget(self, written: Ref) -> None:
-        """A tensor whose memory is written again no longer has these activation rows."""
-        for key in [key for key in self._activations if key[0] is written.root]:
-            del self._activations[key]
-
 
 def _step(
     kernel: Kernel, output: Ref | None, pointers: list[Any], ints: list[int], floats: list[float] | None = None

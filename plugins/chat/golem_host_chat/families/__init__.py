@@ -1,0 +1,29 @@
+"""Model families, one file each, named as GGUF files name them (`general.architecture`)."""
+
+from __future__ import annotations
+
+import importlib
+
+from golem_host.weights.gguf import Gguf, GgufError
+from golem_host_chat.families.base import Batch, CacheSpec, Family
+
+__all__ = ["ARCHITECTURES", "Batch", "CacheSpec", "Family", "family_of"]
+
+ARCHITECTURES = {
+    "gemma3": "golem_host_chat.families.gemma3:Gemma3",
+    "llama": "golem_host_chat.families.llama:Llama",
+    "qwen3": "golem_host_chat.families.qwen3:Qwen3",
+}
+"""Where each family lives; its module is imported with the first file of that family."""
+
+
+def family_of(gguf: Gguf) -> Family:
+    """The family of a file, its tensors checked. Raises `GgufError` for a family that is not served, listing those that are."""
+    home = ARCHITECTURES.get(gguf.architecture)
+    if home is None:
+        raise GgufError(
+            gguf.path,
+            f"models of family '{gguf.architecture}' are not served; families served: {', '.join(sorted(ARCHITECTURES))}",
+        )
+    module, name = home.split(":")
+    return getattr(importlib.import_module(module), name)(gguf)

@@ -1,0 +1,127 @@
+"""gemma3: Gemma 3 text models (`general.architecture` = gemma3).
+
+Five sliding layers, then a full one; norms before and after both halves of a block; GeGLU; embeddings scaled by the root
+of the width (Gemma Team 2025). Norm weights are stored with their one added.
+"""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+from typing import ClassVar
+
+import numpy as np
+
+from golem_host import ops
+from golem_host.ops import Cache, Ref, RopeStyle
+from golem_host.weights.gguf import Gguf, GgufError
+from golem_host.weights.tensor import Tensor
+from golem_host_chat.families.base import Batch, CacheSpec, Family
+from golem_host_chat.families.hparams import read_hparams
+from golem_host_chat.families.weights import Linear, Weights
+
+FULL_EVERY = 6
+"""The period of the layers when the file names none: the last of each six sees everything."""
+LAYERS_27B = 62
+"""The 27B model alone scales queries by its width per head, not by its head size."""
+
+
+@dataclass(frozen=True)
+class Block:
+    window: int
+    attn_norm: Tensor
+    q: Linear
+    k: Linear
+    v: Linear
+    q_norm: Tensor
+    k_norm: Tensor
+    attn_output: Linear
+    post_attention_norm: Tensor
+    ffn_norm: Tensor
+    gate: Linear
+    up: Linear
+    down: Linear
+    post_ffw_norm: Tensor
+
+
+class Gemma3(Family):
+    architecture: ClassVar[str] = "gemma3"
+
+    def __init__(self, gguf: Gguf) -> None:
+        hp = self.hparams = read_hparams(gguf)
+        weights = Weights(gguf)
+        self.context_length = hp.context_length
+        self.embedding_length = hp.width
+        self.vocab_size = weights.vocab_size(hp.width)
+        self._sliding_base = gguf.f32("gemma3.rope.freq_base_swa", 10000.0)
+        self._logit_cap = gguf.f32("gemma3.final_logit_softcapping", 0.0)
+        per_head = hp.width // hp.heads if hp.layers == LAYERS_27B else hp.key_dim
+        self._query_scale = 1 / math.sqrt(per_head)
+        self._embeddings = weights.tensor("token_embd.weight", self.vocab_size, hp.width)
+        windows = self._windows(gguf)
+        self._blocks = [self._block(weights, f"blk.{i}", windows[i]) for i in range(hp.layers)]
+        self._output_norm = weights.tensor("output_norm.weight", hp.width)
+        self._output = weights.head(self.vocab_size, hp.width)
+        weights.warn_unused()
+
+    def _windows(self, gguf: Gguf) -> list[int]:
+        """The window of each layer, 0 for those that see everything."""
+        window = gguf.u32("gemma3.attention.sliding_window")
+        pattern = gguf.metadata.get("gemma3.attention.sliding_window_pattern", FULL_EVERY)
+        layers = self.hparams.layers
+        if isinstance(pattern, np.ndarray):
+            if len(pattern) < layers:
+                raise GgufError(gguf.path, f"the sliding window pattern names {len(pattern)} of {layers} layers")
+            return [window if pattern[i] else 0 for i in range(layers)]
+        if not isinstance(pattern, int) or pattern < 1 or window < 1:
+            raise GgufError(gguf.path, f"sliding window {window} with pattern {pattern!r} makes no sense")
+        return [window if i % pattern < pattern - 1 else 0 for i in range(layers)]
+
+    def _block(self, weights: Weights, name: str, window: int) -> Block:
+        hp = self.hparams
+        return Block(
+            window=window,
+            attn_norm=weights.tensor(f"{name}.attn_norm.weight", hp.width),
+            q=weights.linear(f"{name}.attn_q", hp.heads * hp.key_dim, hp.width),
+            k=weights.linear(f"{name}.attn_k", hp.kv_heads * hp.key_dim, hp.width),
+            v=weights.linear(f"{name}.attn_v", hp.kv_heads * hp.value_dim, hp.width),
+            q_norm=weights.tensor(f"{name}.attn_q_norm.weight", hp.key_dim),
+            k_norm=weights.tensor(f"{name}.attn_k_norm.weight", hp.key_dim),
+            attn_output=weights.linear(f"{name}.attn_output", hp.width, hp.heads * hp.value_dim),
+            post_attention_norm=weights.tensor(f"{name}.post_attention_norm.weight", hp.width),
+            ffn_norm=weights.tensor(f"{name}.ffn_norm.weight", hp.width),
+            gate=weights.linear(f"{name}.ffn_gate", hp.ff_width, hp.width),
+            up=weights.linear(f"{name}.ffn_up", hp.ff_width, hp.width),
+            down=weights.linear(f"{name}.ffn_down", hp.width, hp.ff_width),
+            post_ffw_norm=weights.tensor(f"{name}.post_ffw_norm.weight", hp.width),
+        )
+
+    def caches(self) -> list[CacheSpec]:
+        hp = self.hparams
+        return [CacheSpec(hp.kv_heads, hp.key_dim, hp.value_dim, block.window) for block in self._blocks]
+
+    def forward(self, batch: Batch) -> Ref:
+        hp = self.hparams
+        full = ops.rope_angles(batch.positions, hp.rope_dims, base=hp.rope_base, scale=hp.rope_scale, yarn=hp.yarn)
+        sliding = ops.rope_angles(batch.positions, hp.rope_dims, base=self._sliding_base)
+        x = ops.scale(ops.rows(self._embeddings, batch.tokens), math.sqrt(hp.width))
+        for i, (block, cache) in enumerate(zip(self._blocks, batch.caches, strict=True)):
+            h = ops.rms_norm(x, block.attn_norm, hp.rms_eps)
+            attended = self._attend(block, cache, h, sliding if block.window else full, batch).named(f"attn_out-{i}")
+            x = ops.add(x, ops.rms_norm(attended, block.post_attention_norm, hp.rms_eps))
+            h = ops.rms_norm(x, block.ffn_norm, hp.rms_eps)
+            h = block.down(ops.geglu(block.gate(h), block.up(h)))
+            x = ops.add(x, ops.rms_norm(h, block.post_ffw_norm, hp.rms_eps)).named(f"l_out-{i}")
+        x = ops.select(x, batch.outputs)
+        logits = self._output(ops.rms_norm(x, self._output_norm, hp.rms_eps).named("result_norm"))
+        return ops.softcap(logits, self._logit_cap) if self._logit_cap else logits
+
+    def _attend(self, block: Block, cache: Cache, h: Ref, angles: Ref, batch: Batch) -> Ref:
+        hp = self.hparams
+        q = ops.rms_norm(block.q(h).reshape(hp.heads, hp.key_dim), block.q_norm, hp.rms_eps)
+        k = ops.rms_norm(block.k(h).reshape(hp.kv_heads, hp.key_dim), block.k_norm, hp.rms_eps)
+        q = ops.scale(ops.rope(q, angles, RopeStyle.NEOX), self._query_scale)
+        k = ops.rope(k, angles, RopeStyle.NEOX)
+        ops.cache_store(cache, k, block.v(h), batch.slots, batch.positions)
+        mixed = ops.attention(q, cache, batch.slots, batch.positions, scale=1.0, window=block.window)
+        return block.attn_output(mixed)

@@ -1,0 +1,82 @@
+"""The tensors of a file as a family asks for them: checked for shape, and none left over without a word."""
+
+from __future__ import annotations
+
+import logging
+from dataclasses import dataclass
+
+from golem_host import ops
+from golem_host.ops import Ref
+from golem_host.weights.gguf import Gguf, GgufError
+from golem_host.weights.tensor import Tensor
+
+log = logging.getLogger("golem_host.chat")
+
+
+@dataclass(frozen=True)
+class Linear:
+    """A projection: `weight` (out, in), optional `bias` (out,), and the scalar some files multiply the product by."""
+
+    weight: Tensor
+    bias: Tensor | None = None
+    scale: float | None = None
+
+    def __call__(self, x: Ref) -> Ref:
+        y = ops.linear(x, self.weight, self.bias if self.scale is None else None)
+        if self.scale is None:
+            return y
+        if self.bias is not None:
+            raise ValueError(f"{self.weight.name} has both a bias and a scale")
+        return ops.scale(y, self.scale)
+
+
+class Weights:
+    """Hands out tensors by name. Raises `GgufError` naming a tensor that is missing, misshapen or of unknown type."""
+
+    def __init__(self, gguf: Gguf) -> None:
+        self._gguf = gguf
+        self._used: set[str] = set()
+
+    def tensor(self, name: str, *shape: int) -> Tensor:
+        tensor = self.optional(name, *shape)
+        if tensor is None:
+            raise GgufError(self._gguf.path, f"tensor '{name}' is missing")
+        return tensor
+
+    def optional(self, name: str, *shape: int) -> Tensor | None:
+        tensor = self._gguf.tensors.get(name)
+        if tensor is None:
+            return None
+        if tensor.shape != shape:
+            raise GgufError(
+                self._gguf.path, f"tensor '{name}' has shape {list(tensor.shape)}, the metadata asks for {list(shape)}"
+            )
+        _ = tensor.type  # refuses an unknown storage type now rather than in the first pass
+        self._used.add(name)
+        return tensor
+
+    def linear(self, name: str, out: int, in_: int) -> Linear:
+        """`name.weight` with its optional `name.bias` and `name.scale`."""
+        weight = self.tensor(f"{name}.weight", out, in_)
+        scale = self.optional(f"{name}.scale", 1)
+        return Linear(weight, self.optional(f"{name}.bias", out), None if scale is None else float(scale.float32()[0]))
+
+    def head(self, vocab_size: int, width: int) -> Linear:
+        """The output matrix when the file has one, else the embedding table (tied)."""
+        if "output.weight" in self._gguf.tensors:
+            return self.linear("output", vocab_size, width)
+        return Linear(self.tensor("token_embd.weight", vocab_size, width))
+
+    def vocab_size(self, width: int) -> int:
+        """Rows of the embedding table: what the file really holds, whatever its metadata says."""
+        table = self._gguf.tensors.get("token_embd.weight")
+        if table is None or len(table.shape) != 2 or table.shape[1] != width:
+            found = "is missing" if table is None else f"has shape {list(table.shape)}"
+            raise GgufError(self._gguf.path, f"tensor 'token_embd.weight' {found}; rows of {width} values are expected")
+        return table.shape[0]
+
+    def warn_unused(self) -> None:
+        """Say once which tensors this family does not know; they are skipped."""
+        unused = [name for name in self._gguf.tensors if name not in self._used]
+        if unused:
+            log.warning("%s: %d tensors are not used: %s", self._gguf.path.name, len(unused), ", ".join(unused[:8]))
