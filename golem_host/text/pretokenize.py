@@ -1,0 +1,72 @@
+"""Pre-tokenizers of byte-level BPE: how a text is cut into words, by the name in `tokenizer.ggml.pre`.
+
+A rule is one or more regular expressions applied in turn, each to every word the one before it left. Each expression
+matches some word at every position, so nothing of the text is lost. Sources: the checkpoints' tokenizer.json and
+`llm_tokenizer_bpe` of llama-vocab.cpp.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import regex
+
+_CONTRACTION = r"'[sS]|'[tT]|'[rR][eE]|'[vV][eE]|'[mM]|'[lL][lL]|'[dD]"
+_UPPER = r"[\p{Lu}\p{Lt}\p{Lm}\p{Lo}\p{M}]"
+_LOWER = r"[\p{Ll}\p{Lm}\p{Lo}\p{M}]"
+_SPACES = r"\s*[\r\n]+|\s+(?!\S)|\s+"
+
+_LLAMA3 = rf"{_CONTRACTION}|[^\r\n\p{{L}}\p{{N}}]?\p{{L}}+|\p{{N}}{{1,3}}| ?[^\s\p{{L}}\p{{N}}]+[\r\n]*|{_SPACES}"
+_QWEN2 = rf"{_CONTRACTION}|[^\r\n\p{{L}}\p{{N}}]?\p{{L}}+|\p{{N}}| ?[^\s\p{{L}}\p{{N}}]+[\r\n]*|{_SPACES}"
+_QWEN35 = (
+    rf"{_CONTRACTION}|[^\r\n\p{{L}}\p{{N}}]?[\p{{L}}\p{{M}}]+|\p{{N}}| ?[^\s\p{{L}}\p{{M}}\p{{N}}]+[\r\n]*|{_SPACES}"
+)
+_TEKKEN = (
+    rf"[^\r\n\p{{L}}\p{{N}}]?{_UPPER}*{_LOWER}+|[^\r\n\p{{L}}\p{{N}}]?{_UPPER}+{_LOWER}*"
+    rf"|\p{{N}}| ?[^\s\p{{L}}\p{{N}}]+[\r\n/]*|{_SPACES}"
+)
+_GPT4O = (
+    rf"[^\r\n\p{{L}}\p{{N}}]?{_UPPER}*{_LOWER}+(?:{_CONTRACTION})?|[^\r\n\p{{L}}\p{{N}}]?{_UPPER}+{_LOWER}*(?:{_CONTRACTION})?"
+    rf"|\p{{N}}{{1,3}}| ?[^\s\p{{L}}\p{{N}}]+[\r\n/]*|{_SPACES}"
+)
+_GPT2 = r"'s|'t|'re|'ve|'m|'ll|'d| ?\p{L}+| ?\p{N}+| ?[^\s\p{L}\p{N}]+|\s+(?!\S)|\s+"
+_EACH_DIGIT = r"\p{N}|\P{N}+"
+_PUNCTUATION_RUNS = r"[\p{P}$+<=>^~|]+|[^\p{P}$+<=>^~|]+"
+_DIGIT_RUNS = r"\p{N}+|\P{N}+"
+_DIGIT_TRIPLES = r"[0-9]{3}|(?s:(?:(?![0-9]{3}).)+)"
+
+
+@dataclass(frozen=True)
+class PreTokenizer:
+    """A named rule. `ignore_merges`: a word that is a token is taken whole; `add_bos`: the default of such files."""
+
+    expressions: tuple[str, ...]
+    ignore_merges: bool = False
+    add_bos: bool = False
+
+    def words(self, text: str) -> list[str]:
+        """The words of the text; joined they are the text again."""
+        words = [text]
+        for expression in self.expressions:
+            find = regex.compile(expression).findall
+            words = [part for word in words for part in find(word)]
+        return words
+
+
+_LLAMA3_RULE = PreTokenizer((_LLAMA3,), ignore_merges=True, add_bos=True)
+_GPT2_RULE = PreTokenizer((_GPT2,))
+_QWEN2_RULE = PreTokenizer((_QWEN2,))
+_GPT4O_RULE = PreTokenizer((_GPT4O,))
+_DIGITS_GPT2_RULE = PreTokenizer((_EACH_DIGIT, _GPT2))
+
+PRE_TOKENIZERS: dict[str, PreTokenizer] = {
+    "default": PreTokenizer((_PUNCTUATION_RUNS, _GPT2, _DIGIT_RUNS, _DIGIT_TRIPLES)),
+    **dict.fromkeys(("llama-bpe", "llama3", "llama-v3", "pixtral", "lfm2", "falcon3", "falcon-h1"), _LLAMA3_RULE),
+    **dict.fromkeys(("smaug-bpe", "dbrx"), PreTokenizer((_LLAMA3,))),
+    **dict.fromkeys(("qwen2", "deepseek-r1-qwen"), _QWEN2_RULE),
+    "qwen35": PreTokenizer((_QWEN35,)),
+    "tekken": PreTokenizer((_TEKKEN,), ignore_merges=True, add_bos=True),
+    **dict.fromkeys(("gpt-4o", "llama4"), _GPT4O_RULE),
+    **dict.fromkeys(("smollm", "starcoder", "refact", "command-r", "codeshell"), _DIGITS_GPT2_RULE),
+    **dict.fromkeys(("gpt-2", "phi-2", "mpt", "olmo"), _GPT2_RULE),
+}

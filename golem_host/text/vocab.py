@@ -1,0 +1,167 @@
+"""The vocabulary a GGUF file carries: tokens, their types and scores, and the ids that mean something."""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Mapping
+from dataclasses import dataclass
+from enum import IntEnum
+from functools import cached_property
+
+import numpy as np
+from numpy.typing import NDArray
+
+from golem_host.text.endings import Roles, assign_roles
+from golem_host.weights import Gguf, GgufError
+
+_log = logging.getLogger(__name__)
+
+
+class TokenType(IntEnum):
+    """What a token is for (`tokenizer.ggml.token_type`); a number not listed counts as UNDEFINED."""
+
+    UNDEFINED = 0
+    NORMAL = 1
+    UNKNOWN = 2
+    CONTROL = 3
+    USER_DEFINED = 4
+    UNUSED = 5
+    BYTE = 6
+
+
+@dataclass(frozen=True)
+class Defaults:
+    """What holds for a kind of tokenizer where the file is silent (llama-vocab.cpp `load`)."""
+
+    bos: int | None = None
+    eos: int | None = None
+    unk: int | None = None
+    add_bos: bool = False
+    add_eos: bool = False
+    add_space_prefix: bool = False
+
+
+class Vocab:
+    """Tokens by id and by bytes; read from the file's metadata, nothing copied until it is asked for.
+
+    `bos`, `eos`, `eot`, `eom`, `unk`, `pad`, `sep`, `mask` are ids or None. `add_bos`, `add_eos` say what `encode` puts
+    around a text, `add_space_prefix` whether text after the start or a special token gets a leading space. `suppressed`
+    are ids the model must never draw (`tokenizer.ggml.suppress_tokens`).
+    """
+
+    def __init__(self, gguf: Gguf, defaults: Defaults, *, force_bos: bool = False) -> None:
+        self._path = gguf.path
+        self._tokens = gguf.strings("tokenizer.ggml.tokens")
+        if len(self._tokens) == 0:
+            raise GgufError(gguf.path, "'tokenizer.ggml.tokens' is empty")
+        self._stored_types = self._per_token(gguf, "tokenizer.ggml.token_type")
+        self._scores = self._per_token(gguf, "tokenizer.ggml.scores")
+        self.bos = self._id(gguf, "bos", defaults.bos)
+        self.eos = self._id(gguf, "eos", defaults.eos)
+        self.unk = self._id(gguf, "unknown", defaults.unk)
+        self.pad = self._id(gguf, "padding", None)
+        self.sep = self._id(gguf, "seperator", None)  # spelled so in the format
+        self.mask = self._id(gguf, "mask", None)
+        self._named_roles = Roles(
+            eot=self._id(gguf, "eot", None),
+            eom=self._id(gguf, "eom", None),
+            fim_pad=self._id(gguf, "fim_pad", None),
+            fim_rep=self._id(gguf, "fim_rep", None),
+            fim_sep=self._id(gguf, "fim_sep", None),
+        )
+        self.add_bos = gguf.boolean("tokenizer.ggml.add_bos_token", defaults.add_bos) or force_bos
+        self.add_eos = gguf.boolean("tokenizer.ggml.add_eos_token", defaults.add_eos)
+        self.add_space_prefix = gguf.boolean("tokenizer.ggml.add_space_prefix", defaults.add_space_prefix)
+        if self.add_bos and self.bos is None:
+            raise GgufError(gguf.path, "texts must begin with a BOS token, but 'tokenizer.ggml.bos_token_id' is missing")
+        if self.add_eos and self.eos is None:
+            raise GgufError(gguf.path, "texts must end with an EOS token, but 'tokenizer.ggml.eos_token_id' is missing")
+        suppressed = gguf.array("tokenizer.ggml.suppress_tokens", None)
+        self.suppressed: tuple[int, ...] = (
+            () if suppressed is None else tuple(int(i) for i in suppressed if 0 <= i < len(self))
+        )
+
+    def __len__(self) -> int:
+        return len(self._tokens)
+
+    def token(self, id: int) -> bytes:
+        """The token as the file spells it (U+2581 for a space, or the byte alphabet). ValueError for an unknown id."""
+        self.check(id)
+        return self._tokens[id]
+
+    def text(self, id: int) -> str:
+        """`token` as text, for templates and listings; bytes that are not UTF-8 become U+FFFD."""
+        return self.token(id).decode("utf-8", "replace")
+
+    def type(self, id: int) -> TokenType:
+        """The token's type, after the corrections of `endings.py`. ValueError for an unknown id."""
+        self.check(id)
+        return _TYPES.get(int(self.types[id]), TokenType.UNDEFINED)
+
+    def check(self, id: int) -> None:
+        """Raises ValueError unless `id` is a token."""
+        if not 0 <= id < len(self):
+            raise ValueError(f"token id {id} is outside the vocabulary of {len(self)} tokens")
+
+    @cached_property
+    def ids(self) -> Mapping[bytes, int]:
+        """Ids by the token's bytes; of equal tokens the last one counts, empty tokens are left out."""
+        ids = dict(zip(self._tokens, range(len(self)), strict=True))
+        ids.pop(b"", None)
+        return ids
+
+    @cached_property
+    def scores(self) -> list[float]:
+        """Scores by id; 0 for all when the file has none."""
+        return [0.0] * len(self) if self._scores is None else self._scores[: len(self)].astype(np.float32).tolist()
+
+    @cached_property
+    def types(self) -> NDArray[np.int32]:
+        """Types by id, shape (tokens,), after the corrections of `endings.py`."""
+        if self._stored_types is None:
+            types = np.full(len(self), TokenType.NORMAL, np.int32)
+        else:
+            types = self._stored_types[: len(self)].astype(np.int32)
+        for id, name in self._roles[1].items():
+            types[id] = TokenType[name]
+        return types
+
+    @property
+    def eot(self) -> int | None:
+        """End of turn: named by the file or known by its text."""
+        return self._roles[0].eot
+
+    @property
+    def eom(self) -> int | None:
+        """End of message, where a tool is to answer: named by the file or known by its text."""
+        return self._roles[0].eom
+
+    @property
+    def end_of_generation(self) -> frozenset[int]:
+        """All ids that end an answer; none of them is text."""
+        return self._roles[2]
+
+    @cached_property
+    def _roles(self) -> tuple[Roles, Mapping[int, str], frozenset[int]]:
+        return assign_roles(self.ids, self._named_roles, self.eos)
+
+    def _id(self, gguf: Gguf, name: str, default: int | None) -> int | None:
+        if default is not None and default >= len(self):
+            default = None
+        key = f"tokenizer.ggml.{name}_token_id"
+        id = gguf.u32(key, None)
+        if id is None:
+            return default
+        if id >= len(self):  # common in converted files, which are fine otherwise
+            _log.warning("%s: '%s' is %d, outside the vocabulary of %d tokens; ignored", gguf.path, key, id, len(self))
+            return default
+        return id
+
+    def _per_token(self, gguf: Gguf, key: str) -> NDArray | None:
+        values = gguf.array(key, None)
+        if values is not None and len(values) < len(self):
+            raise GgufError(gguf.path, f"'{key}' has {len(values)} elements for {len(self)} tokens")
+        return values
+
+
+_TYPES = {int(member): member for member in TokenType}
