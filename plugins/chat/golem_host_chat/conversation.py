@@ -1,0 +1,102 @@
+"""One answer being drawn: what was read and drawn so far, the text that may leave, and when it is over."""
+
+from __future__ import annotations
+
+import time
+
+import numpy as np
+from numpy.typing import NDArray
+
+from golem_host.lanes.job import Job
+from golem_host.text.stream import TextStream
+from golem_host.text.tokenizer import Tokenizer
+from golem_host_chat.generation import Completion, Delta, Generation, Timings
+from golem_host_chat.sampling import Sampler
+from golem_host_chat.slots import Slot
+
+
+class Conversation:
+    """A seated job. `unread` tokens of its prompt are still to be read; afterwards the last token drawn is fed each pass."""
+
+    def __init__(
+        self, job: Job[Generation], slot: Slot, keep: int, *, tokenizer: Tokenizer, context: int, vocab_size: int
+    ) -> None:
+        request = job.request
+        self.job = job
+        self.slot = slot
+        self.cached = keep
+        self.unread = request.prompt[keep:]
+        self.drawn: list[int] = []
+        self._tokenizer = tokenizer
+        self._limit = context - len(request.prompt)
+        if request.max_tokens is not None:
+            self._limit = min(self._limit, request.max_tokens)
+        self._sampler = Sampler(request.params, vocab_size=vocab_size, prompt=request.prompt)
+        self._stream = TextStream(request.stops)
+        self._texts: list[str] = []
+        self._seated = time.monotonic()
+        self._first_logits: float | None = None
+
+    @property
+    def reading(self) -> bool:
+        return bool(self.unread)
+
+    def next_tokens(self, most: int) -> list[int]:
+        """What this conversation puts into the next pass: up to `most` tokens of its prompt, or the token drawn last."""
+        return self.unread[:most] if self.unread else [self.drawn[-1]]
+
+    def fed(self, tokens: list[int]) -> None:
+        """These tokens were part of a pass that succeeded."""
+        self.slot.wrote(tokens)
+        self.unread = self.unread[len(tokens) :]
+
+    def draw(self, logits: NDArray[np.float32]) -> None:
+        """Draw one token from `logits` (vocab_size,) and send what may leave; ends the job when the answer is over."""
+        if self._first_logits is None:
+            self._first_logits = time.monotonic()
+            if self._limit <= 0:
+                self._end("length")
+                return
+        token = self._sampler.sample(logits)
+        self._sampler.accept(token)
+        self.drawn.append(token)
+        if token in self._tokenizer.vocab.eog:
+            self._end("stop")
+            return
+        self._send(self._stream.push(self._tokenizer.piece(token)))
+        if self._stream.stopped is not None:
+            self._end("stop")
+        elif len(self.drawn) >= self._limit:
+            self._end("length")
+
+    def _send(self, text: str) -> None:
+        if text:
+            self._texts.append(text)
+            self.job.emit(Delta(text))
+
+    def _end(self, finish: str) -> None:
+        if self._stream.stopped is None:
+            self._send(self._stream.finish())
+        now = time.monotonic()
+        first = self._first_logits or now
+        prompt = len(self.job.request.prompt)
+        self.job.finish(
+            Completion(
+                text="".join(self._texts),
+                finish=finish,
+                stop_word=self._stream.stopped,
+                prompt_tokens=prompt,
+                cached_tokens=self.cached,
+                completion_tokens=len(self.drawn),
+                slot=self.slot.index,
+                tokens=list(self.drawn),
+                timings=Timings(
+                    waited_ms=((self.job.started or self._seated) - self.job.created) * 1e3,
+                    prompt_n=prompt - self.cached,
+                    prompt_ms=(first - self._seated) * 1e3,
+                    cache_n=self.cached,
+                    predicted_n=len(self.drawn),
+                    predicted_ms=(now - first) * 1e3,
+                ),
+            )
+        )

@@ -1,0 +1,117 @@
+"""The forward passes of one loaded model: recorded once for each width, replayed for whatever columns there are."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from golem_host.ops import Cache, Recording
+from golem_host_chat.families import Batch, CacheSpec, Family
+
+MAX_WIDTH = 512
+"""The widest pass, in columns; sliding caches have room for it beside their window."""
+CELL_STEP = 64
+"""Sliding caches are a multiple of this long: the block in which attention takes keys."""
+
+
+@dataclass
+class Columns:
+    """The columns of one pass: a token each, with its position and its slot; `outputs` are those whose logits are wanted."""
+
+    tokens: list[int] = field(default_factory=list)
+    positions: list[int] = field(default_factory=list)
+    slots: list[int] = field(default_factory=list)
+    outputs: list[int] = field(default_factory=list)
+
+    def add(self, slot: int, first: int, tokens: Sequence[int], *, output: bool) -> None:
+        """Tokens of one slot at positions from `first`; `output` asks for the logits of the last."""
+        self.tokens += tokens
+        self.positions += range(first, first + len(tokens))
+        self.slots += [slot] * len(tokens)
+        if output:
+            self.outputs.append(len(self.tokens) - 1)
+
+    def __len__(self) -> int:
+        return len(self.tokens)
+
+
+class Passes:
+    """Caches for `slots` conversations of `context` positions each, and the recordings over them.
+
+    `run` is called on the device thread only.
+    """
+
+    def __init__(self, family: Family, backend: Any, *, slots: int, context: int) -> None:
+        self.family = family
+        self.slots = slots
+        self.context = context
+        self._backend = backend
+        self.specs = family.caches()
+        self.cells = [cells_of(spec, context) for spec in self.specs]
+        self._caches: list[Any] = [
+            backend.cache(
+                slots=slots, cells=cells, kv_heads=spec.kv_heads, key_dim=spec.key_dim, value_dim=spec.value_dim
+            )
+            for spec, cells in zip(self.specs, self.cells, strict=True)
+        ]
+        self._programs: dict[int, Any] = {}
+
+    def run(self, columns: Columns) -> NDArray[np.float32]:
+        """Logits (outputs, vocab_size) of the wanted columns, valid until the next pass."""
+        program = self._program(len(columns))
+        program.inputs["tokens"][: len(columns)] = columns.tokens
+        program.inputs["positions"][: len(columns)] = columns.positions
+        program.inputs["slots"][: len(columns)] = columns.slots
+        program.inputs["outputs"][: len(columns.outputs)] = columns.outputs
+        program.run({"columns": len(columns), "outputs": len(columns.outputs)})
+        return program.output("logits")
+
+    def copy_slot(self, source: int, target: int) -> None:
+        """Give slot `target` everything slot `source` remembers."""
+        for cache in self._caches:
+            cache.copy_slot(source, target)
+
+    def _program(self, width: int) -> Any:
+        if not 0 < width <= MAX_WIDTH:
+            raise ValueError(f"a pass of {width} columns; 1 to {MAX_WIDTH} are possible")
+        bucket = 1 << (width - 1).bit_length()
+        if bucket not in self._programs:
+            recording = record(self.family, self._caches, width=bucket, outputs=self.slots)
+            self._programs[bucket] = self._backend.compile(recording)
+        return self._programs[bucket]
+
+
+def record(
+    family: Family, caches: Sequence[Cache], *, width: int, outputs: int, keep_names: bool = False
+) -> Recording:
+    """Record a family's pass for up to `width` columns and `outputs` rows of logits (output `logits`)."""
+    recording = Recording(keep_names=keep_names)
+    columns, wanted = recording.axis("columns", width), recording.axis("outputs", outputs)
+    batch = Batch(
+        tokens=recording.input("tokens", columns),
+        positions=recording.input("positions", columns),
+        slots=recording.input("slots", columns),
+        outputs=recording.input("outputs", wanted),
+        caches=caches,
+    )
+    recording.output("logits", family.forward(batch))
+    return recording
+
+
+def cells_of(spec: CacheSpec, context: int) -> int:
+    """Positions a layer keeps for one slot: all of them, or its window beside the widest pass."""
+    if not spec.window:
+        return context
+    ring = -(-(spec.window + MAX_WIDTH) // CELL_STEP) * CELL_STEP
+    return min(context, ring)
+
+
+def cache_bytes(specs: Sequence[CacheSpec], *, slots: int, context: int) -> int:
+    """Bytes of keys and values (float16) for all slots."""
+    return sum(
+        2 * slots * cells_of(spec, context) * spec.kv_heads * (spec.key_dim + spec.value_dim) for spec in specs
+    )

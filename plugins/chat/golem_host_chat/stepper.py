@@ -1,0 +1,142 @@
+"""Continuous batching: every pass reads a chunk of the prompts that wait and draws a token for all that are read."""
+
+from __future__ import annotations
+
+import logging
+import time
+from typing import Any
+
+from golem_host.errors import BadRequest, ContextExceeded
+from golem_host.lanes.job import Job
+from golem_host.lanes.lane import pass_failed
+from golem_host.text.tokenizer import Tokenizer
+from golem_host_chat.conversation import Conversation
+from golem_host_chat.generation import Generation
+from golem_host_chat.passes import MAX_WIDTH, Columns, Passes
+from golem_host_chat.slots import Ring, Slot, choose_slot
+
+log = logging.getLogger("golem_host.chat")
+
+PASS_SECONDS = 0.1
+"""About how long a pass may take, so that other lanes and conversations get their turn."""
+MIN_CHUNK = 16
+"""Prompt columns a pass carries at least, however slow the model."""
+
+
+class ChatStepper:
+    """The seats of a chat lane: one slot each. Runs on the device thread.
+
+    `cache_ttl` seconds after its last use a slot's tokens are forgotten; 0 never.
+    """
+
+    def __init__(self, passes: Passes, tokenizer: Tokenizer, *, cache_ttl: float = 0.0) -> None:
+        self.passes = passes
+        self._tokenizer = tokenizer
+        self._vocab_size = min(tokenizer.vocab.size, passes.family.vocab_size)
+        self._cache_ttl = cache_ttl
+        self._slots = [Slot(index) for index in range(passes.slots)]
+        rings = {(spec.window, cells) for spec, cells in zip(passes.specs, passes.cells, strict=True) if spec.window}
+        self._rings = [Ring(window, cells) for window, cells in sorted(rings)]
+        self._conversations: list[Conversation] = []
+        self._chunk = 64
+        """Prompt columns of the next pass: follows the speed seen."""
+
+    def admit(self, job: Job[Generation]) -> bool:
+        request = job.request
+        self._check(request)
+        if any(c.job.id == request.follows and c.reading for c in self._conversations):
+            return False
+        self._expire()
+        choice = choose_slot(self._slots, request.prompt, self._rings, reuse=request.reuse)
+        if choice is None:
+            return False
+        slot = choice.slot
+        conversation = Conversation(
+            job, slot, choice.keep, tokenizer=self._tokenizer, context=self.passes.context, vocab_size=self._vocab_size
+        )
+        if choice.copy_from is not None:
+            self.passes.copy_slot(choice.copy_from.index, slot.index)
+            slot.high_water = choice.copy_from.high_water
+        elif not choice.keep:
+            slot.forget()
+        slot.tokens = request.prompt[: choice.keep]
+        slot.busy = True
+        self._conversations.append(conversation)
+        return True
+
+    def step(self) -> None:
+        columns, fed = self._gather()
+        started = time.monotonic()
+        logits = self.passes.run(columns)
+        self._adapt(len(columns), time.monotonic() - started)
+        row = 0
+        for conversation, tokens in fed:
+            conversation.fed(tokens)
+            if not conversation.reading:
+                self._draw(conversation, logits[row])
+                row += 1
+
+    def release(self, job: Job[Generation]) -> None:
+        for conversation in [c for c in self._conversations if c.job is job]:
+            self._leave(conversation)
+
+    def recover(self) -> None:
+        for conversation in list(self._conversations):
+            conversation.slot.forget()
+            self._leave(conversation)
+
+    def _check(self, request: Generation) -> None:
+        if not request.prompt:
+            raise BadRequest("the prompt has no tokens")
+        if len(request.prompt) >= self.passes.context:
+            raise ContextExceeded(len(request.prompt), self.passes.context)
+        if min(request.prompt) < 0 or max(request.prompt) >= self._vocab_size:
+            raise BadRequest(f"the prompt holds token ids outside the vocabulary of {self._vocab_size}")
+
+    def _expire(self) -> None:
+        if self._cache_ttl:
+            oldest = time.monotonic() - self._cache_ttl
+            for slot in self._slots:
+                if not slot.busy and slot.last_used < oldest:
+                    slot.forget()
+
+    def _gather(self) -> tuple[Columns, list[tuple[Conversation, list[int]]]]:
+        """The columns of the next pass: a token of every conversation that draws, then prompts in the order they came."""
+        columns = Columns()
+        fed: list[tuple[Conversation, list[int]]] = []
+        room = self._chunk
+        for conversation in sorted(self._conversations, key=lambda c: c.reading):
+            most = min(room, MAX_WIDTH - len(columns)) if conversation.reading else 1
+            tokens = conversation.next_tokens(most) if most > 0 else []
+            if not tokens:
+                continue
+            last = len(tokens) == len(conversation.unread) or not conversation.reading
+            columns.add(conversation.slot.index, len(conversation.slot.tokens), tokens, output=last)
+            fed.append((conversation, tokens))
+            if conversation.reading:
+                room -= len(tokens)
+        return columns, fed
+
+    def _adapt(self, width: int, seconds: float) -> None:
+        """Let the next pass be as wide as fits its time: twice as wide at most, a power of two."""
+        if width < self._chunk:
+            return
+        fitting = width * PASS_SECONDS / seconds if seconds else MAX_WIDTH
+        wanted = min(fitting, 2 * self._chunk, MAX_WIDTH)
+        self._chunk = max(MIN_CHUNK, 1 << (int(wanted).bit_length() - 1))
+
+    def _draw(self, conversation: Conversation, logits: Any) -> None:
+        """Draw for one conversation; what goes wrong here is its own affair."""
+        try:
+            conversation.draw(logits[: self._vocab_size])
+        except Exception as error:
+            log.exception("drawing for one request failed")
+            conversation.job.fail(pass_failed(error))
+            conversation.slot.forget()
+        if conversation.job.end is not None:
+            self._leave(conversation)
+
+    def _leave(self, conversation: Conversation) -> None:
+        conversation.slot.busy = False
+        conversation.slot.last_used = time.monotonic()
+        self._conversations.remove(conversation)
