@@ -35,8 +35,8 @@ def prepare_messages(raw: Any, template: Template) -> list[dict[str, Any]]:
     Each message comes back as `role`, `content` (text, or text parts where the template wants parts) and, where given,
     `name`, `reasoning_content` and `thinking` (the same text under the two names templates use), `tool_calls`, `tool_call_id`.
 
-    `developer` becomes `system`; a system message is put before the text of the next one where the template has no system
-    role; null content is empty text; text parts are joined by newlines; call arguments become an object or a JSON string,
+    `developer` becomes `system`; a system message is put before the text of the next user message where the template has no
+    system role; null content is empty text; text parts are joined by newlines; call arguments become an object or a JSON string,
     as the template wants them; a tool result gets the name of the call it answers. Raises `BadRequest`.
     """
     if not isinstance(raw, list):
@@ -200,14 +200,14 @@ def _name_results(messages: list[dict[str, Any]]) -> None:
 
 
 def _merge_system(messages: list[dict[str, Any]]) -> list[dict[str, Any]]:
-    """Each system text moves to the start of the message after it; one with nothing after it is said by the user."""
+    """Each system text moves to the start of the next user message; one with none after it becomes the user's last."""
     merged: list[dict[str, Any]] = []
     waiting: list[str] = []
     for message in messages:
         if message["role"] == "system":
             waiting.append(message["content"])
             continue
-        if waiting:
+        if waiting and message["role"] == "user":
             message = {**message, "content": "\n".join([*waiting, message["content"]])}
             waiting = []
         merged.append(message)
