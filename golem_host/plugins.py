@@ -14,7 +14,8 @@ import pluggy
 
 from golem_host import hookspecs
 from golem_host.config import CORE, Setting, nearest
-from golem_host.errors import GolemError, PluginError, UsageError
+from golem_host.errors import GolemError, OperatorError, PluginError, UsageError
+from golem_host.hookspecs import DemoModel, Route
 
 
 @dataclass(frozen=True)
@@ -50,24 +51,28 @@ class PluginSet:
         self.names = tuple(info.name for info in infos)
         self.hook = manager.hook
 
-    def each(self, hook: str, **arguments: Any) -> list[tuple[str, Any]]:
-        """(plugin, result) of every enabled plugin that has the hook, in the order of `--enable`.
+    def ask(self, plugin: str, hook: str, **arguments: Any) -> list[Any]:
+        """The answer of one plugin in a list, empty when it has no such hook or answered None.
 
-        A fault inside a plugin is a PluginError that names it; errors meant for the operator pass.
+        A fault inside the plugin is a PluginError that names it; errors meant for the operator pass.
         """
-        results = []
-        everyone = self._manager.get_plugins()
-        for info in self.infos:
-            module = self._manager.get_plugin(info.name)
-            caller = self._manager.subset_hook_caller(hook, everyone - {module})
-            try:
-                answers = caller(**arguments)
-            except GolemError:
-                raise
-            except Exception as error:
-                raise PluginError(f"plugin {_who(info)} failed in {hook}: {type(error).__name__}: {error}") from error
-            results.extend((info.name, answer) for answer in answers)
-        return results
+        module = self._manager.get_plugin(plugin)
+        caller = self._manager.subset_hook_caller(hook, self._manager.get_plugins() - {module})
+        try:
+            return caller(**arguments)
+        except GolemError:
+            raise
+        except Exception as error:
+            who = _who(next(info for info in self.infos if info.name == plugin))
+            raise PluginError(f"plugin {who} failed in {hook}: {type(error).__name__}: {error}") from error
+
+    def each(self, hook: str, **arguments: Any) -> list[tuple[str, Any]]:
+        """(plugin, answer) of every enabled plugin that has the hook, in the order of `--enable`; see `ask`."""
+        return [(name, answer) for name in self.names for answer in self.ask(name, hook, **arguments)]
+
+    def serves_models(self, name: str) -> bool:
+        """Whether the plugin brings models: a plugin without `golem_models` has routes only and needs none."""
+        return hasattr(self._manager.get_plugin(name), "golem_models")
 
     def settings(self) -> list[Setting]:
         """The plugins' settings, each with its `plugin` filled in. PluginError when two claim one name or variable."""
@@ -161,6 +166,32 @@ def _first_line(error: BaseException) -> str:
     return lines[0] if lines else "no message"
 
 
-def imported(info: PluginInfo) -> bool:
-    """Whether the plugin's module is imported already."""
-    return info.value.partition(":")[0].strip() in sys.modules
+@dataclass(frozen=True)
+class Examination:
+    """What importing one plugin shows. `error` is None when it loads."""
+
+    info: PluginInfo
+    hook_api: int | None
+    routes: tuple[Route, ...]
+    settings: tuple[Setting, ...]
+    demo: tuple[DemoModel, ...]
+    error: str | None
+
+
+def examine(info: PluginInfo) -> Examination:
+    """Load one plugin alone. Never raises: what is wrong with it stands in `error`."""
+    module_name = info.value.partition(":")[0].strip()
+    try:
+        plugins = load([info.name])
+        routes = tuple(route for _, own in plugins.each("golem_routes") for route in own)
+        demo = tuple(model for _, own in plugins.each("golem_demo") for model in own)
+        return Examination(info, hookspecs.API, routes, tuple(plugins.settings()), demo, None)
+    except Exception as error:
+        what = str(error) if isinstance(error, OperatorError) else f"{type(error).__name__}: {error}"
+        version = getattr(sys.modules.get(module_name), "GOLEM_HOST_API", None)
+        return Examination(info, version if isinstance(version, int) else None, (), (), (), what)
+
+
+def examine_all() -> list[Examination]:
+    """Every installed plugin, examined."""
+    return [examine(info) for info in installed()]

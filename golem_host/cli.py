@@ -1,0 +1,177 @@
+"""The command `golem-host`: from words to settings to one of the commands, and from errors to exit codes.
+
+0: done, or stopped as asked. 1: a model, plugin or file is at fault. 2: the command line, environment or settings file is.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import sys
+from collections.abc import Sequence
+from pathlib import Path
+
+from golem_host import arguments, plugins
+from golem_host.arguments import Arguments
+from golem_host.config import CORE, Setting, Settings, resolve
+from golem_host.errors import OperatorError, UsageError
+from golem_host.help import help_text
+from golem_host.plugins import PluginSet
+from golem_host.tables import table
+
+
+def main(words: Sequence[str] | None = None) -> int:
+    """Run the command; returns the exit code. `words` defaults to the process's own arguments."""
+    try:
+        return _run(sys.argv[1:] if words is None else words)
+    except OperatorError as error:
+        print(f"golem-host: {error}", file=sys.stderr)
+        return error.exit_code
+    except KeyboardInterrupt:
+        return 130
+    except BrokenPipeError:
+        # The reader of our output left (`golem-host models | head`); keep the interpreter from complaining at exit.
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        return 0
+
+
+def _run(words: Sequence[str]) -> int:
+    first_look = arguments.parse(words, CORE)
+    if "version" in first_look.switches:
+        from golem_host.host import host_version
+
+        print(f"golem-host {host_version()}")
+        return 0
+    if first_look.command == "plugins":
+        arguments.parse(words, CORE, explain_unknown=_owner_of)
+        if not first_look.switches & {"help", "help-all"}:
+            return list_plugins(as_json="json" in first_look.switches)
+    wanted = _boot_settings(first_look)
+    if first_look.switches & {"help", "help-all"}:
+        everything = "help-all" in first_look.switches
+        specs = _specs_of_all() if everything else plugins.load(wanted["enable"]).settings()
+        print(help_text(specs, everything=everything))
+        return 0
+    enabled = _enabled(first_look.command, wanted)
+    specs = [*CORE, *enabled.settings()]
+    parsed = arguments.parse(words, specs, explain_unknown=_owner_of)
+    settings = resolve(specs, parsed.flags, os.environ, wanted["config"], explain_unknown=_owner_of)
+    if enabled.names != settings["enable"]:
+        settings = settings.replaced(settings.source("enable"), enable=enabled.names)
+    return _dispatch(parsed, enabled, settings)
+
+
+def _dispatch(parsed: Arguments, enabled: PluginSet, settings: Settings) -> int:
+    as_json = "json" in parsed.switches
+    if parsed.command == "config":
+        return show_config(settings, as_json=as_json)
+    if parsed.command == "models":
+        from golem_host.inventory import list_models
+
+        return list_models(enabled, settings, as_json=as_json)
+    if parsed.command == "check":
+        from golem_host.check import check
+
+        return check(Path(parsed.operands[0]), enabled, settings, as_json=as_json)
+    if parsed.command == "pull":
+        from golem_host.pull import pull
+
+        return pull(parsed.operands[0], enabled, settings)
+    from golem_host.pull import with_demo_models
+    from golem_host.serve import serve
+
+    return serve(with_demo_models(enabled, settings), enabled)
+
+
+def _boot_settings(first_look: Arguments) -> Settings:
+    """The settings that decide which plugins are loaded, before the others can be known."""
+    boot = [spec for spec in CORE if spec.name in ("enable", "demo", "config")]
+    flags = {spec.name: first_look.flags[spec.name] for spec in boot if spec.name in first_look.flags}
+    config = resolve(boot, flags, os.environ, None)["config"]
+    return resolve(boot, flags, os.environ, config, explain_unknown=None)
+
+
+def _enabled(command: str, wanted: Settings) -> PluginSet:
+    """The plugins of `--enable`; without it those with demo models (`--demo`), or all that load for commands that only look."""
+    if wanted["enable"]:
+        return plugins.load(wanted["enable"])
+    examined = plugins.examine_all()
+    if wanted["demo"]:
+        names = [one.info.name for one in examined if one.demo]
+        if names:
+            return plugins.load(names)
+        raise UsageError("--demo: no installed plugin that loads has a demo model; see golem-host plugins")
+    if command == "serve":
+        print(_plugin_table(examined), file=sys.stderr)
+        names = [one.info.name for one in examined if one.error is None]
+        hint = (
+            f"for example golem-host --enable {names[0]}, or golem-host --demo"
+            if names
+            else "none that loads is installed"
+        )
+        raise UsageError(f"no plugin is enabled; choose with --enable: {hint}")
+    return plugins.load(one.info.name for one in examined if one.error is None)
+
+
+def _specs_of_all() -> list[Setting]:
+    return [spec for one in plugins.examine_all() for spec in one.settings]
+
+
+def _owner_of(name: str) -> str | None:
+    """Why `name` is unknown when it belongs to a plugin that is installed but not enabled."""
+    for one in plugins.examine_all():
+        for spec in one.settings:
+            if name == spec.name or (spec.is_flag and name == f"no-{spec.name}"):
+                return f"belongs to plugin {one.info.name}, which is not enabled; add it to --enable"
+    return None
+
+
+def list_plugins(*, as_json: bool) -> int:
+    """`golem-host plugins`."""
+    examined = plugins.examine_all()
+    if as_json:
+        print(json.dumps([_as_json(one) for one in examined], indent=2))
+    elif examined:
+        print(_plugin_table(examined))
+    else:
+        print("no plugins are installed")
+    return 0
+
+
+def _plugin_table(examined: Sequence[plugins.Examination]) -> str:
+    rows = [
+        (
+            one.info.name,
+            one.info.distribution,
+            one.info.version,
+            "" if one.hook_api is None else str(one.hook_api),
+            "yes" if one.error is None else "no",
+            one.error or "\n".join(f"{route.method} {route.path}" for route in one.routes),
+        )
+        for one in examined
+    ]
+    return table(("NAME", "DISTRIBUTION", "VERSION", "HOOK API", "LOADS", "ROUTES, OR WHY IT DOES NOT LOAD"), rows)
+
+
+def _as_json(one: plugins.Examination) -> dict[str, object]:
+    return {
+        "name": one.info.name,
+        "distribution": one.info.distribution,
+        "version": one.info.version,
+        "module": one.info.value,
+        "hook_api": one.hook_api,
+        "loads": one.error is None,
+        "error": one.error,
+        "routes": [{"method": route.method, "path": route.path, "summary": route.summary} for route in one.routes],
+        "settings": [spec.name for spec in one.settings],
+    }
+
+
+def show_config(settings: Settings, *, as_json: bool) -> int:
+    """`golem-host config`."""
+    rows = [(spec.name, spec.show(settings[spec.name]), settings.source(spec.name)) for spec in settings.specs]
+    if as_json:
+        print(json.dumps({name: {"value": value, "source": source} for name, value, source in rows}, indent=2))
+    else:
+        print(table(("SETTING", "VALUE", "SOURCE"), rows))
+    return 0

@@ -1,0 +1,66 @@
+"""The text of `--help`."""
+
+from __future__ import annotations
+
+import shutil
+import textwrap
+from collections.abc import Sequence
+
+from golem_host.arguments import COMMANDS, OPERANDS
+from golem_host.config import CORE, Setting
+
+_INDENT = 32
+
+
+def help_text(plugin_specs: Sequence[Setting], *, everything: bool) -> str:
+    """Commands, the host's flags, then each plugin's. `everything`: the plugins are all that are installed."""
+    width = min(shutil.get_terminal_size((100, 24)).columns, 120)
+    lines = [
+        "usage: golem-host [COMMAND] [FLAGS]",
+        "",
+        "Serves models behind the HTTP APIs that clients already speak.",
+        "",
+    ]
+    lines.append("commands:")
+    for command, what in COMMANDS.items():
+        lines += _entry(" ".join(filter(None, (command, OPERANDS.get(command)))), what, width)
+    lines += ["", "flags (each also as GOLEM_NAME in the environment and as a key of the settings file):"]
+    for spec in CORE:
+        lines += _entry(_usage(spec), _meaning(spec), width)
+    for plugin in dict.fromkeys(spec.plugin for spec in plugin_specs):
+        lines += ["", f"flags of plugin {plugin}:"]
+        for spec in plugin_specs:
+            if spec.plugin == plugin:
+                lines += _entry(_usage(spec), _meaning(spec), width)
+    lines += ["", "other flags:"]
+    lines += _entry(
+        "--help, --help-all", "this text, with the flags of the enabled plugins or of all installed ones", width
+    )
+    lines += _entry("--json", "machine-readable output of plugins, models, check and config", width)
+    lines += _entry("--version", "the version", width)
+    if not plugin_specs and not everything:
+        lines += ["", "Plugins add flags of their own: golem-host --enable NAME --help, or --help-all."]
+    return "\n".join(lines)
+
+
+def _usage(spec: Setting) -> str:
+    if spec.is_flag:
+        return f"--[no-]{spec.name}" if spec.default is True else spec.flag
+    return f"{spec.flag} {spec.metavar or 'VALUE'}"
+
+
+def _meaning(spec: Setting) -> str:
+    notes = []
+    if spec.repeatable:
+        notes.append("repeatable")
+    if not spec.is_flag or spec.default is True:
+        notes.append(f"default: {spec.default_text()}")
+    return f"{spec.help} ({'; '.join(notes)})" if notes else spec.help
+
+
+def _entry(name: str, meaning: str, width: int) -> list[str]:
+    first = "  " + name
+    body = textwrap.wrap(meaning, width - _INDENT) or [""]
+    if len(first) >= _INDENT:
+        return [first, *(" " * _INDENT + line for line in body)]
+    return [first.ljust(_INDENT) + body[0], *(" " * _INDENT + line for line in body[1:])]
