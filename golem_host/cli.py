@@ -1,6 +1,6 @@
 """The command `golem-host`: from words to settings to one of the commands, and from errors to exit codes.
 
-0: done, or stopped as asked. 1: a model, plugin or file is at fault. 2: the command line, environment or settings file is.
+0: done, or stopped as asked. 1: a model, plugin or file is at fault. 2: the command line, environment or settings file.
 """
 
 from __future__ import annotations
@@ -52,6 +52,8 @@ def _run(words: Sequence[str]) -> int:
         specs = _specs_of_all() if everything else plugins.load(wanted["enable"]).settings()
         print(help_text(specs, everything=everything))
         return 0
+    if not wanted["enable"] and not wanted["demo"] and first_look.command == "serve":
+        arguments.parse(words, CORE, explain_unknown=_owner_of)
     enabled = _enabled(first_look.command, wanted)
     specs = [*CORE, *enabled.settings()]
     parsed = arguments.parse(words, specs, explain_unknown=_owner_of)
@@ -92,7 +94,7 @@ def _boot_settings(first_look: Arguments) -> Settings:
 
 
 def _enabled(command: str, wanted: Settings) -> PluginSet:
-    """The plugins of `--enable`; without it those with demo models (`--demo`), or all that load for commands that only look."""
+    """The plugins of `--enable`; else those with demo models (`--demo`), or all that load where nothing is served."""
     if wanted["enable"]:
         return plugins.load(wanted["enable"])
     examined = plugins.examine_all()
@@ -104,12 +106,9 @@ def _enabled(command: str, wanted: Settings) -> PluginSet:
     if command == "serve":
         print(_plugin_table(examined), file=sys.stderr)
         names = [one.info.name for one in examined if one.error is None]
-        hint = (
-            f"for example golem-host --enable {names[0]}, or golem-host --demo"
-            if names
-            else "none that loads is installed"
-        )
-        raise UsageError(f"no plugin is enabled; choose with --enable: {hint}")
+        if not names:
+            raise UsageError("no plugin is enabled, and none that loads is installed")
+        raise UsageError(f"no plugin is enabled; try golem-host --demo, or choose: golem-host --enable {names[0]}")
     return plugins.load(one.info.name for one in examined if one.error is None)
 
 

@@ -64,7 +64,13 @@ CORE: tuple[Setting, ...] = (
         env=("GOLEM_HOME",),
         metavar="DIR",
     ),
-    Setting("device", choice("cpu"), "cpu", "Device that computes, for plugins without a device of their own."),
+    Setting(
+        "device",
+        choice("cpu"),
+        "cpu",
+        "Device that computes, for plugins without a device of their own.",
+        metavar="cpu",
+    ),
     Setting("threads", integer(1, 1024), physical_cores, "Compute threads of the CPU device.", metavar="N"),
     Setting(
         "queue", integer(1, 1_000_000), 512, "Waiting requests per model; past it 503 with Retry-After.", metavar="N"
@@ -116,9 +122,16 @@ CORE: tuple[Setting, ...] = (
         "default",
         "Listener policy; strict also refuses chunked bodies, bodies over 16 MiB, types other than JSON and more than "
         "32 connections.",
+        metavar="default|strict",
     ),
-    Setting("log-format", choice("text", "json"), "text", "Form of the request lines."),
-    Setting("log-level", choice("debug", "info", "warning", "error"), "info", "Least severe messages that are logged."),
+    Setting("log-format", choice("text", "json"), "text", "Form of the request lines.", metavar="text|json"),
+    Setting(
+        "log-level",
+        choice("debug", "info", "warning", "error"),
+        "info",
+        "Least severe messages that are logged.",
+        metavar="LEVEL",
+    ),
     Setting(
         "debug-batches",
         boolean,

