@@ -30,7 +30,7 @@ class Host:
         self.devices: dict[str, Device] = {}
         self.started: float | None = None
         self.stopping = False
-        models = [model for found in plugins.hook.golem_models(settings=settings) for model in found]
+        models = [model for _, found in plugins.each("golem_models", settings=settings) for model in found]
         self._require_models(models)
         self.registry = Registry(models, self.device_of, settings, cache_folder=settings["model-folder"])
 

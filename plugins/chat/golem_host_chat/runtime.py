@@ -1,0 +1,54 @@
+"""A loaded chat model: its lane, tokenizer, template and sampling defaults."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import TYPE_CHECKING, Any
+
+from golem_host.api import StepwiseLane
+from golem_host.devices.device import Device
+from golem_host.text.tokenizer import Tokenizer, tokenizer_from_gguf
+from golem_host.weights.gguf import Gguf, open_gguf
+from golem_host_chat.families import family_of
+from golem_host_chat.passes import Passes
+from golem_host_chat.sampling_params import SamplingParams, defaults_from_metadata
+from golem_host_chat.stepper import ChatStepper
+from golem_host_chat.templates import ChatTemplate
+
+if TYPE_CHECKING:
+    from golem_host_chat.model import ChatModel
+
+
+class ChatRuntime:
+    """What routes need of a loaded model. `context` is the positions of one slot, `max_tokens` the operator's cap."""
+
+    def __init__(self, model: ChatModel, device: Device, settings: Mapping[str, Any], *, context: int) -> None:
+        self.model = model
+        self.context = context
+        self.slots: int = settings["parallel"]
+        self.max_tokens: int | None = settings["max-tokens"]
+        self._gguf = open_gguf(model.path)
+        self.tokenizer: Tokenizer = tokenizer_from_gguf(self._gguf)
+        self.template = template_of(self._gguf, self.tokenizer, model.name)
+        self.sampling: SamplingParams = defaults_from_metadata(self._gguf.metadata)
+        self.passes = Passes(family_of(self._gguf), device.backend, slots=self.slots, context=context)
+        stepper = ChatStepper(self.passes, self.tokenizer, cache_ttl=settings["cache-ttl"])
+        self.lane = StepwiseLane(model.name, stepper, kind="chat", queue_limit=settings["queue"])
+
+    def close(self) -> None:
+        """Give weights and caches back."""
+        del self.passes, self.lane
+        self._gguf.close()
+
+
+def template_of(gguf: Gguf, tokenizer: Tokenizer, name: str) -> ChatTemplate | None:
+    """The file's own chat template, or None when it has none."""
+    source = gguf.string("tokenizer.chat_template", None)
+    if source is None:
+        return None
+    vocab = tokenizer.vocab
+
+    def text(token: int | None) -> str:
+        return "" if token is None else vocab.token(token).decode("utf-8", "replace")
+
+    return ChatTemplate(source, text(vocab.bos), text(vocab.eos), name=name)
