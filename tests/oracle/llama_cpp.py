@@ -116,4 +116,5 @@ def main() -> None:
         json.dump(answer, stream)
 
 
-main()
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,150 @@
+"""transformers as an oracle: run a GGUF's weights through the model class of its family, in float32 with eager attention.
+
+Run by the oracle interpreter (transformers, torch, gguf). Request on stdin: `model` (path of a llama, gemma3 or qwen3 GGUF),
+`tokens` (ids), `output` (npz path). The npz holds float32 arrays (tokens, features), named as llama.cpp names them:
+`attn_out-N` (after the output projection), `ffn_out-N`, `l_out-N` (the stream after block N), `result_norm`, `logits`.
+
+What the GGUF converter changed is undone: llama's query and key rows are taken out of their interleaved order, Gemma's norm
+weights lose the 1 that was added. `rope_freqs.weight` divides the rotary frequencies.
+"""
+
+from __future__ import annotations
+
+import json
+import sys
+from typing import Any
+
+import gguf
+import numpy as np
+import torch
+from transformers import (
+    Gemma3ForCausalLM,
+    Gemma3TextConfig,
+    LlamaConfig,
+    LlamaForCausalLM,
+    PreTrainedModel,
+    Qwen3Config,
+    Qwen3ForCausalLM,
+)
+
+CLASSES = {
+    "llama": (LlamaConfig, LlamaForCausalLM),
+    "gemma3": (Gemma3TextConfig, Gemma3ForCausalLM),
+    "qwen3": (Qwen3Config, Qwen3ForCausalLM),
+}
+BLOCK_NAMES = {
+    "attn_norm": "input_layernorm",
+    "attn_q": "self_attn.q_proj",
+    "attn_k": "self_attn.k_proj",
+    "attn_v": "self_attn.v_proj",
+    "attn_output": "self_attn.o_proj",
+    "attn_q_norm": "self_attn.q_norm",
+    "attn_k_norm": "self_attn.k_norm",
+    "ffn_norm": "post_attention_layernorm",
+    "ffn_gate": "mlp.gate_proj",
+    "ffn_up": "mlp.up_proj",
+    "ffn_down": "mlp.down_proj",
+}
+GEMMA_NAMES = {
+    "post_attention_norm": "post_attention_layernorm",
+    "ffn_norm": "pre_feedforward_layernorm",
+    "post_ffw_norm": "post_feedforward_layernorm",
+}
+
+
+def build(path: str) -> PreTrainedModel:
+    reader = gguf.GGUFReader(path)
+    keys = {name: field.contents() for name, field in reader.fields.items() if not name.startswith("tokenizer.")}
+    architecture = keys["general.architecture"]
+    keys = {name.removeprefix(architecture + "."): value for name, value in keys.items()}
+    tensors = {
+        tensor.name.removesuffix(".weight"): gguf.quants.dequantize(tensor.data, tensor.tensor_type)
+        for tensor in reader.tensors
+    }
+    config_class, model_class = CLASSES[architecture]
+    model = model_class(config_class(**settings(architecture, keys, tensors)))
+    heads = {"attn_q": keys["attention.head_count"], "attn_k": keys["attention.head_count_kv"]}
+    names = BLOCK_NAMES | GEMMA_NAMES if architecture == "gemma3" else BLOCK_NAMES
+    state: dict[str, np.ndarray] = {}
+    for name, tensor in tensors.items():
+        if architecture == "gemma3" and "norm" in name:
+            tensor = tensor - 1
+        if name.startswith("blk."):
+            _, layer, role = name.split(".")
+            if architecture == "llama" and role in heads:
+                rows, columns = tensor.shape
+                tensor = tensor.reshape(heads[role], rows // heads[role] // 2, 2, columns).swapaxes(1, 2)
+                tensor = tensor.reshape(rows, columns)
+            state[f"model.layers.{layer}.{names[role]}.weight"] = tensor
+        elif name == "rope_freqs":
+            model.model.rotary_emb.inv_freq /= torch.from_numpy(tensor.copy())
+        else:
+            known = {"token_embd": "model.embed_tokens", "output_norm": "model.norm", "output": "lm_head"}
+            state[known[name] + ".weight"] = tensor
+    state.setdefault("lm_head.weight", state["model.embed_tokens.weight"])
+    model.load_state_dict({name: torch.from_numpy(np.array(value, np.float32)) for name, value in state.items()})
+    return model.eval()
+
+
+def settings(architecture: str, keys: dict[str, Any], tensors: dict[str, np.ndarray]) -> dict[str, Any]:
+    """The configuration class's arguments from GGUF metadata."""
+    vocabulary, width = tensors["token_embd"].shape
+    heads = keys["attention.head_count"]
+    rope: dict[str, Any] = {"rope_type": "default", "rope_theta": keys.get("rope.freq_base", 10000.0)}
+    if "rope.scaling.type" in keys:
+        rope |= {"rope_type": keys["rope.scaling.type"], "factor": keys["rope.scaling.factor"]}
+    result = {
+        "vocab_size": vocabulary,
+        "hidden_size": width,
+        "intermediate_size": keys["feed_forward_length"],
+        "num_hidden_layers": keys["block_count"],
+        "num_attention_heads": heads,
+        "num_key_value_heads": keys["attention.head_count_kv"],
+        "head_dim": keys.get("attention.key_length", width // heads),
+        "max_position_embeddings": keys["context_length"],
+        "rms_norm_eps": keys["attention.layer_norm_rms_epsilon"],
+        "tie_word_embeddings": "output" not in tensors,
+        "rope_parameters": rope,
+        "attn_implementation": "eager",
+    }
+    if architecture == "gemma3":
+        period = keys.get("attention.sliding_window_pattern", 6)
+        sliding = {"rope_type": "default", "rope_theta": keys.get("rope.freq_base_swa", 10000.0)}
+        result |= {
+            "rope_parameters": {"full_attention": rope, "sliding_attention": sliding},
+            "layer_types": [
+                "full_attention" if layer % period == period - 1 else "sliding_attention"
+                for layer in range(keys["block_count"])
+            ],
+            "sliding_window": keys["attention.sliding_window"],
+            "query_pre_attn_scalar": result["head_dim"],
+            "final_logit_softcapping": keys.get("final_logit_softcapping"),
+        }
+    return result
+
+
+def main() -> None:
+    request = json.load(sys.stdin)
+    torch.set_num_threads(2)
+    model = build(request["model"])
+    seen: dict[str, np.ndarray] = {}
+
+    def keep(name: str) -> Any:
+        def hook(_module: Any, _inputs: Any, output: Any) -> None:
+            seen[name] = (output[0] if isinstance(output, tuple) else output)[0].numpy()
+
+        return hook
+
+    for index, layer in enumerate(model.model.layers):
+        layer.self_attn.register_forward_hook(keep(f"attn_out-{index}"))
+        layer.mlp.register_forward_hook(keep(f"ffn_out-{index}"))
+        layer.register_forward_hook(keep(f"l_out-{index}"))
+    model.model.norm.register_forward_hook(keep("result_norm"))
+    with torch.inference_mode():
+        seen["logits"] = model(torch.tensor([request["tokens"]]), use_cache=False).logits[0].numpy()
+    np.savez(request["output"], **seen)
+    json.dump({}, sys.stdout)
+
+
+if __name__ == "__main__":
+    main()
