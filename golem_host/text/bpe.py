@@ -10,12 +10,11 @@ import logging
 from collections.abc import Mapping
 from functools import cached_property
 
-from golem_host.text.merging import merge
+from golem_host.text.merging import merge, merge_ranks
 from golem_host.text.pretokenize import PRE_TOKENIZERS
 from golem_host.text.vocab import Defaults, Vocab
 from golem_host.text.words import WordCache
 from golem_host.weights import Gguf, GgufError
-from golem_host.weights.strings import StringArray
 
 _log = logging.getLogger(__name__)
 
@@ -58,9 +57,7 @@ class BpeModel:
         self._merges = gguf.strings("tokenizer.ggml.merges")
 
     def encode(self, text: str, at_start: bool) -> list[int]:
-        """Ids of a stretch of plain text; `at_start` when nothing or a special token is before it."""
-        if at_start and self.vocab.add_space_prefix:
-            text = " " + text
+        """Ids of a stretch of plain text; where it stands makes no difference."""
         return self._cache.ids(self._rule.words(text))
 
     def plain(self, token: bytes) -> bytes:
@@ -88,13 +85,3 @@ class BpeModel:
             else:  # a byte the vocabulary lacks is dropped, as llama.cpp does
                 ids += [known[bytes([byte])] for byte in symbol if bytes([byte]) in known]
         return ids
-
-
-def merge_ranks(merges: StringArray) -> Mapping[bytes, int]:
-    """Ranks by "left right"; of equal merges the first counts.
-
-    The pair is looked up as it is written. Symbols of a text never hold a space, so a line with further spaces, which the
-    format splits at the first, is never asked for.
-    """
-    lines = list(merges)
-    return dict(zip(reversed(lines), range(len(lines) - 1, -1, -1), strict=True))

@@ -1,4 +1,4 @@
-"""Gemma 4's tokenizer (`tokenizer.ggml.model` = `gemma4`): BPE over characters, spaces as U+2581, bytes for the unknown.
+"""Gemma 4's tokenizer (`tokenizer.ggml.model` = `gemma4`): BPE over characters, spaces as U+2581, bytes as `<0xXX>`.
 
 Source: the `gemma4` branches of `llm_tokenizer_bpe` in llama-vocab.cpp.
 """
@@ -9,16 +9,13 @@ import re
 from collections.abc import Mapping
 from functools import cached_property
 
-from golem_host.text.bpe import merge_ranks
-from golem_host.text.merging import merge
-from golem_host.text.spm import SPACE_MARK, SPACE_MARK_BYTES
+from golem_host.text.merging import merge, merge_ranks
+from golem_host.text.spacemark import SPACE_MARK, SPACE_MARK_BYTES, word_boundaries
 from golem_host.text.vocab import Defaults, Vocab
 from golem_host.text.words import WordCache
 from golem_host.weights import Gguf
 
 _LINES = re.compile(r"\n+|[^\n]+")
-_WORDS = re.compile(rf"\n+|{SPACE_MARK}+[^{SPACE_MARK}\n]*|[^{SPACE_MARK}\n]+")
-_MERGE_INTO_MARK = re.compile(b"(?<!\xff)(?<!%b)(?<!%b )%b" % (SPACE_MARK_BYTES, SPACE_MARK_BYTES, SPACE_MARK_BYTES))
 
 
 class Gemma4Model:
@@ -30,11 +27,9 @@ class Gemma4Model:
         self._merges = gguf.strings("tokenizer.ggml.merges")
 
     def encode(self, text: str, at_start: bool) -> list[int]:
-        """Ids of a stretch of plain text; `at_start` when nothing or a special token is before it."""
-        if at_start and self.vocab.add_space_prefix:
-            text = " " + text
-        text = text.replace(" ", SPACE_MARK)
-        return self._cache.ids((_WORDS if self._words_are_independent else _LINES).findall(text))
+        """Ids of a stretch of plain text; where it stands makes no difference."""
+        lines = _LINES.findall(text.replace(" ", SPACE_MARK))
+        return self._cache.ids([word for line in lines for word in self._boundaries.split(line)])
 
     def plain(self, token: bytes) -> bytes:
         """The text of a NORMAL token."""
@@ -49,9 +44,8 @@ class Gemma4Model:
         return merge_ranks(self._merges)
 
     @cached_property
-    def _words_are_independent(self) -> bool:
-        """Whether no merge puts a space mark after another character, so that none reaches into the next word."""
-        return _MERGE_INTO_MARK.search(b"\xff" + b"\xff".join(self._merges)) is None
+    def _boundaries(self) -> re.Pattern[str]:
+        return word_boundaries(self._merges)
 
     def _word(self, word: str) -> list[int]:
         known, ranks = self.vocab.ids, self._ranks
@@ -63,7 +57,7 @@ class Gemma4Model:
             id = known.get(symbol)
             if id is not None:
                 ids.append(id)
-            else:
-                bytewise = (known.get(b"<0x%02X>" % byte) for byte in symbol)
+            else:  # a byte the vocabulary lacks is dropped, as llama.cpp does
+                bytewise = [known.get(b"<0x%02X>" % byte) for byte in symbol]
                 ids += [id for id in bytewise if id is not None]
         return ids

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import heapq
-from collections.abc import Callable
+from collections.abc import Callable, Iterable, Mapping
 
 
 def merge(symbols: list[bytes], cost: Callable[[bytes, bytes], float | None]) -> list[bytes]:
@@ -41,3 +41,13 @@ def merge(symbols: list[bytes], cost: Callable[[bytes, bytes], float | None]) ->
             if price is not None:
                 heapq.heappush(heap, (price, left, len(joined) + len(symbols[after])))
     return [symbol for symbol in symbols if symbol]
+
+
+def merge_ranks(merges: Iterable[bytes]) -> Mapping[bytes, int]:
+    """Ranks by "left right"; of equal merges the first counts.
+
+    A pair is looked up as it is written. Symbols of a text hold no space, so a line with further spaces, which the
+    format splits at the first, is never asked for.
+    """
+    lines = list(merges)
+    return dict(zip(reversed(lines), range(len(lines) - 1, -1, -1), strict=True))

@@ -9,8 +9,10 @@ from __future__ import annotations
 from collections.abc import Collection
 from dataclasses import dataclass
 
-from golem_host.text.vocab import TokenType, Vocab
+from golem_host.text.token_type import TokenType
+from golem_host.text.vocab import Vocab
 
+_BEGINNING = 3
 _WHITESPACE = " \t\n\v\f\r"  # what C's isspace says: the strip rules know no other
 
 
@@ -30,10 +32,9 @@ class SpecialTokens:
     """
 
     def __init__(self, vocab: Vocab, strip_left: Collection[int] = (), strip_right: Collection[int] = ()) -> None:
-        types = vocab.types
         found = []
         for kind in (TokenType.CONTROL, TokenType.UNKNOWN, TokenType.USER_DEFINED):
-            for id in (types == kind).nonzero()[0].tolist():
+            for id in (vocab.types == kind).nonzero()[0].tolist():
                 raw = vocab.token(id)
                 try:
                     text = raw.decode("utf-8")
@@ -42,17 +43,27 @@ class SpecialTokens:
                 if text:
                     hidden = kind is not TokenType.USER_DEFINED
                     found.append((-len(raw), id, _Special(id, text, hidden, id in strip_left, id in strip_right)))
-        self._specials = [special for _, _, special in sorted(found, key=lambda entry: entry[:2])]
+        ranked = [special for _, _, special in sorted(found, key=lambda entry: entry[:2])]
+        # a vocabulary may have thousands (`<unused0>`...): by their beginnings most are ruled out together
+        self._by_beginning: dict[str, list[tuple[int, _Special]]] = {}
+        for rank, special in enumerate(ranked):
+            self._by_beginning.setdefault(special.text[:_BEGINNING], []).append((rank, special))
 
     def split(self, text: str, parse_special: bool) -> list[int | str]:
         """The text as special ids and the stretches of plain text between them.
 
         USER_DEFINED tokens are found always, CONTROL and UNKNOWN ones when `parse_special`.
         """
+        present = [
+            (rank, special)
+            for beginning, specials in self._by_beginning.items()
+            if beginning in text
+            for rank, special in specials
+            if special.text in text and (parse_special or not special.hidden)
+        ]
         pieces: list[int | str] = [text] if text else []
-        for special in self._specials:
-            if special.text in text and (parse_special or not special.hidden):
-                pieces = [part for piece in pieces for part in _split_one(piece, special)]
+        for _, special in sorted(present, key=lambda entry: entry[0]):
+            pieces = [part for piece in pieces for part in _split_one(piece, special)]
         return pieces
 
 

@@ -9,14 +9,10 @@ import re
 from functools import cached_property
 
 from golem_host.text.merging import merge
+from golem_host.text.spacemark import SPACE_MARK, SPACE_MARK_BYTES, word_boundaries
 from golem_host.text.vocab import Defaults, Vocab
 from golem_host.text.words import WordCache
 from golem_host.weights import Gguf
-
-SPACE_MARK = "\u2581"
-SPACE_MARK_BYTES = SPACE_MARK.encode()
-_WORDS = re.compile(f"{SPACE_MARK}+[^{SPACE_MARK}]*|[^{SPACE_MARK}]+")
-_MARK_INSIDE = re.compile(b"(?<!\xff)(?<!%b)%b" % (SPACE_MARK_BYTES, SPACE_MARK_BYTES))
 
 
 class SpmModel:
@@ -29,8 +25,7 @@ class SpmModel:
         """Ids of a stretch of plain text; `at_start` when nothing or a special token is before it."""
         if at_start and self.vocab.add_space_prefix:
             text = " " + text
-        text = text.replace(" ", SPACE_MARK)
-        return self._cache.ids(_WORDS.findall(text) if self._words_are_independent else [text])
+        return self._cache.ids(self._boundaries.split(text.replace(" ", SPACE_MARK)))
 
     def plain(self, token: bytes) -> bytes:
         """The text of a NORMAL token."""
@@ -41,9 +36,8 @@ class SpmModel:
         return WordCache(self._word)
 
     @cached_property
-    def _words_are_independent(self) -> bool:
-        """Whether no token has a space mark after another character, so that no merge reaches into the next word."""
-        return _MARK_INSIDE.search(b"\xff" + b"\xff".join(self.vocab.ids)) is None
+    def _boundaries(self) -> re.Pattern[str]:
+        return word_boundaries(self.vocab.ids)
 
     def _word(self, word: str) -> list[int]:
         known, scores = self.vocab.ids, self.vocab.scores
@@ -55,18 +49,14 @@ class SpmModel:
         ids: list[int] = []
         for symbol in merge([character.encode() for character in word], cost):
             id = known.get(symbol)
-            if id is not None:
-                ids.append(id)
+            if id is None:
+                ids += self._bytewise(symbol)
             else:
-                ids += byte_fallback(self.vocab, symbol)
+                ids.append(id)
         return ids
 
-
-def byte_fallback(vocab: Vocab, symbol: bytes) -> list[int]:
-    """A character that is no token, byte by byte: `<0xXX>`, else the bare byte, else the unknown token, else nothing."""
-    ids = []
-    for byte in symbol:
-        id = vocab.ids.get(b"<0x%02X>" % byte, vocab.ids.get(bytes([byte]), vocab.unk))
-        if id is not None:
-            ids.append(id)
-    return ids
+    def _bytewise(self, symbol: bytes) -> list[int]:
+        """A character that is no token: for each byte `<0xXX>`, else the bare byte, else the unknown token if any."""
+        known, unknown = self.vocab.ids, self.vocab.unk
+        ids = [known.get(b"<0x%02X>" % byte, known.get(bytes([byte]), unknown)) for byte in symbol]
+        return [id for id in ids if id is not None]

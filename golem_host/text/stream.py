@@ -9,10 +9,10 @@ from collections.abc import Sequence
 class TextStream:
     """The text of one answer as it grows.
 
-    Bytes that are no UTF-8 become U+FFFD, exactly as `bytes.decode("utf-8", "replace")` of the whole would have it. The
-    answer ends at the stop string that is complete first; of two complete at the same character, at the longer one. Text
-    before it is released, it and what follows never are. So the released text does not depend on how the bytes were cut
-    into pieces. Empty stop strings are skipped.
+    Bytes that are no UTF-8 become U+FFFD, exactly as `bytes.decode("utf-8", "replace")` of the whole would have it.
+    The answer ends at the stop string that is complete first; of two complete at the same character, at the longer
+    one. Text before it is released, it and what follows never are. So the released text does not depend on how the
+    bytes were cut into pieces. Empty stop strings are skipped.
     """
 
     def __init__(self, stops: Sequence[str] = ()) -> None:

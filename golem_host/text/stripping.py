@@ -5,7 +5,8 @@ Source: the end of `load` in llama-vocab.cpp.
 
 from __future__ import annotations
 
-from golem_host.text.vocab import TokenType, Vocab
+from golem_host.text.token_type import TokenType
+from golem_host.text.vocab import Vocab
 from golem_host.weights import Gguf
 
 _PHI3_PLAIN = (b"<unk>", b"<s>", b"<|endoftext|>")

@@ -11,7 +11,8 @@ from golem_host.text.gemma4 import Gemma4Model
 from golem_host.text.special import SpecialTokens
 from golem_host.text.spm import SpmModel
 from golem_host.text.stripping import stripping_tokens
-from golem_host.text.vocab import TokenType, Vocab
+from golem_host.text.token_type import TokenType
+from golem_host.text.vocab import Vocab
 from golem_host.weights import Gguf, GgufError
 
 _BYTE_TOKEN = re.compile(rb"<0x([0-9A-Fa-f]{2})>")
@@ -45,7 +46,7 @@ def tokenizer_from_gguf(gguf: Gguf) -> Tokenizer:
     kind = gguf.string("tokenizer.ggml.model")
     if kind not in TOKEN_MODELS:
         known = ", ".join(sorted(TOKEN_MODELS))
-        raise GgufError(gguf.path, f"'tokenizer.ggml.model' is '{kind}', a tokenizer not known here (known are {known})")
+        raise GgufError(gguf.path, f"'tokenizer.ggml.model' is '{kind}', which is not known here (known are {known})")
     model = TOKEN_MODELS[kind](gguf)
     return Tokenizer(model, *stripping_tokens(gguf, model.vocab))
 
@@ -61,8 +62,8 @@ class Tokenizer:
     def encode(self, text: str, *, add_special: bool = True, parse_special: bool = True) -> list[int]:
         """Ids of the text.
 
-        `add_special` puts BOS and EOS around it where the file asks for them; `parse_special` lets the text spell control
-        tokens. A surrogate pair counts as the character it spells, a surrogate alone as U+FFFD.
+        `add_special` puts BOS and EOS around it where the file asks for them; `parse_special` lets the text spell
+        control tokens. A surrogate pair counts as the character it spells, a surrogate alone as U+FFFD.
         """
         ids: list[int] = []
         if add_special and self.vocab.add_bos and self.vocab.bos is not None:

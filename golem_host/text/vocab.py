@@ -5,28 +5,16 @@ from __future__ import annotations
 import logging
 from collections.abc import Mapping
 from dataclasses import dataclass
-from enum import IntEnum
 from functools import cached_property
 
 import numpy as np
 from numpy.typing import NDArray
 
-from golem_host.text.endings import Roles, assign_roles
+from golem_host.text.endings import Endings, Roles, find_endings
+from golem_host.text.token_type import TokenType
 from golem_host.weights import Gguf, GgufError
 
 _log = logging.getLogger(__name__)
-
-
-class TokenType(IntEnum):
-    """What a token is for (`tokenizer.ggml.token_type`); a number not listed counts as UNDEFINED."""
-
-    UNDEFINED = 0
-    NORMAL = 1
-    UNKNOWN = 2
-    CONTROL = 3
-    USER_DEFINED = 4
-    UNUSED = 5
-    BYTE = 6
 
 
 @dataclass(frozen=True)
@@ -73,9 +61,9 @@ class Vocab:
         self.add_eos = gguf.boolean("tokenizer.ggml.add_eos_token", defaults.add_eos)
         self.add_space_prefix = gguf.boolean("tokenizer.ggml.add_space_prefix", defaults.add_space_prefix)
         if self.add_bos and self.bos is None:
-            raise GgufError(gguf.path, "texts must begin with a BOS token, but 'tokenizer.ggml.bos_token_id' is missing")
+            raise GgufError(gguf.path, "texts must begin with BOS, but 'tokenizer.ggml.bos_token_id' is missing")
         if self.add_eos and self.eos is None:
-            raise GgufError(gguf.path, "texts must end with an EOS token, but 'tokenizer.ggml.eos_token_id' is missing")
+            raise GgufError(gguf.path, "texts must end with EOS, but 'tokenizer.ggml.eos_token_id' is missing")
         suppressed = gguf.array("tokenizer.ggml.suppress_tokens", None)
         self.suppressed: tuple[int, ...] = (
             () if suppressed is None else tuple(int(i) for i in suppressed if 0 <= i < len(self))
@@ -96,7 +84,7 @@ class Vocab:
     def type(self, id: int) -> TokenType:
         """The token's type, after the corrections of `endings.py`. ValueError for an unknown id."""
         self.check(id)
-        return _TYPES.get(int(self.types[id]), TokenType.UNDEFINED)
+        return TokenType(int(self.types[id]))
 
     def check(self, id: int) -> None:
         """Raises ValueError unless `id` is a token."""
@@ -122,28 +110,28 @@ class Vocab:
             types = np.full(len(self), TokenType.NORMAL, np.int32)
         else:
             types = self._stored_types[: len(self)].astype(np.int32)
-        for id, name in self._roles[1].items():
-            types[id] = TokenType[name]
+        for id, kind in self._endings.types.items():
+            types[id] = kind
         return types
 
     @property
     def eot(self) -> int | None:
         """End of turn: named by the file or known by its text."""
-        return self._roles[0].eot
+        return self._endings.roles.eot
 
     @property
     def eom(self) -> int | None:
         """End of message, where a tool is to answer: named by the file or known by its text."""
-        return self._roles[0].eom
+        return self._endings.roles.eom
 
     @property
     def end_of_generation(self) -> frozenset[int]:
         """All ids that end an answer; none of them is text."""
-        return self._roles[2]
+        return self._endings.ends
 
     @cached_property
-    def _roles(self) -> tuple[Roles, Mapping[int, str], frozenset[int]]:
-        return assign_roles(self.ids, self._named_roles, self.eos)
+    def _endings(self) -> Endings:
+        return find_endings(self.ids, self._named_roles, self.eos)
 
     def _id(self, gguf: Gguf, name: str, default: int | None) -> int | None:
         if default is not None and default >= len(self):
@@ -162,6 +150,3 @@ class Vocab:
         if values is not None and len(values) < len(self):
             raise GgufError(gguf.path, f"'{key}' has {len(values)} elements for {len(self)} tokens")
         return values
-
-
-_TYPES = {int(member): member for member in TokenType}

@@ -8,6 +8,7 @@ little-endian half-precision scales. Types that only `gguf` knows (IQ1, IQ2, IQ3
 from __future__ import annotations
 
 from collections.abc import Callable
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -16,6 +17,7 @@ from golem_host.weights.types import GgmlType
 
 Bytes = NDArray[np.uint8]
 Floats = NDArray[np.float32]
+Codes = NDArray[Any]  # small integers; numpy's stubs do not follow which
 
 _CHUNK_VALUES = 1 << 20  # bounds the temporaries, which take several times the output
 _IQ4 = np.array([-127, -104, -83, -65, -49, -35, -22, -10, 1, 13, 25, 38, 53, 69, 89, 113], np.float32)
@@ -54,12 +56,12 @@ def _to_float(half: Bytes) -> Floats:
     return half.view("<f2").astype(np.float32)
 
 
-def _nibbles(packed: Bytes) -> Bytes:
+def _nibbles(packed: Codes) -> Codes:
     """(n, b) bytes to (n, 2b) codes: all low nibbles, then all high ones."""
     return np.concatenate([packed & 15, packed >> 4], axis=-1)
 
 
-def _bits(packed: Bytes, width: int) -> Bytes:
+def _bits(packed: Codes, width: int) -> Codes:
     """(n, b) bytes to (n, b * 8 // width) codes of `width` bits, least significant first."""
     shifts = np.arange(0, 8, width, dtype=np.uint8)
     return ((packed[..., None] >> shifts) & ((1 << width) - 1)).reshape(*packed.shape[:-1], -1)
@@ -126,7 +128,7 @@ def _q2_0(blocks: Bytes) -> Floats:
     return _to_float(blocks[:, :2]) * (_bits(blocks[:, 2:], 2).astype(np.int8) - 1)
 
 
-def _trits(packed: Bytes, digits: int) -> NDArray[np.int8]:
+def _trits(packed: Bytes, digits: int) -> Codes:
     """(n, b) bytes to (n, digits * b) values -1, 0, 1: the first digit of all bytes, then the second, ..."""
     shifted = packed[:, None, :] * _POWERS_OF_3[:digits, None]  # modulo 256 on purpose
     return ((shifted.astype(np.uint16) * 3 >> 8).astype(np.int8) - 1).reshape(len(packed), -1)
@@ -142,7 +144,7 @@ def _ptq1_0(blocks: Bytes) -> Floats:
     return _to_float(blocks[:, 26:]) * np.concatenate(values, axis=1)
 
 
-def _planes(packed: Bytes) -> Bytes:
+def _planes(packed: Codes) -> Codes:
     """(n, 64) bytes of 2-bit codes to (n, 256): two halves of 32 bytes, in each the lowest bits of all bytes first."""
     halves = packed.reshape(-1, 2, 1, 32)
     return (halves >> np.array([0, 2, 4, 6], np.uint8)[:, None] & 3).reshape(-1, 256)
@@ -154,7 +156,8 @@ def _tq2_0(blocks: Bytes) -> Floats:
 
 def _q2_k(blocks: Bytes) -> Floats:
     n = len(blocks)
-    scales, codes = blocks[:, :16], _planes(blocks[:, 16:80]).reshape(n, 16, 16)
+    scales: Codes = blocks[:, :16]
+    codes = _planes(blocks[:, 16:80]).reshape(n, 16, 16)
     factors = _to_float(blocks[:, 80:82]) * (scales & 15)
     minima = _to_float(blocks[:, 82:84]) * (scales >> 4)
     return (factors[:, :, None] * codes - minima[:, :, None]).reshape(n, 256)
@@ -171,7 +174,7 @@ def _q3_k(blocks: Bytes) -> Floats:
     return (factors[:, :, None] * codes.reshape(n, 16, 16)).reshape(n, 256)
 
 
-def _scales_and_minima(packed: Bytes) -> tuple[Bytes, Bytes]:
+def _scales_and_minima(packed: Bytes) -> tuple[Codes, Codes]:
     """The 6-bit scales and minima of Q4_K and Q5_K: (n, 12) bytes to (n, 8) each."""
     first, second, third = packed[:, :4], packed[:, 4:8], packed[:, 8:]
     scales = np.concatenate([first & 63, (third & 15) | (first >> 6 << 4)], axis=1)
@@ -179,7 +182,7 @@ def _scales_and_minima(packed: Bytes) -> tuple[Bytes, Bytes]:
     return scales, minima
 
 
-def _scaled_32(blocks: Bytes, codes: Bytes) -> Floats:
+def _scaled_32(blocks: Bytes, codes: Codes) -> Floats:
     """Q4_K and Q5_K: d, dmin and the packed scales lead the block; codes (n, 8, 32)."""
     scales, minima = _scales_and_minima(blocks[:, 4:16])
     factors = _to_float(blocks[:, :2]) * scales

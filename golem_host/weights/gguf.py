@@ -98,7 +98,7 @@ class Gguf:
                 continue
 
     def get(self, key: str, default: T, kind: type[T]) -> T:
-        """The value of `key`, or `default` when the file lacks it. Raises GgufError for a value that is not of `kind`."""
+        """The value of `key`, or `default` when the file lacks it. Raises GgufError for a value not of `kind`."""
         if key not in self.metadata:
             return default
         value = self.metadata[key]

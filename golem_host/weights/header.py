@@ -120,7 +120,9 @@ class _Parser:
         self._at = 4
         version = self._scalar("<I", "the version")
         if version and version & 0xFFFF == 0:
-            self._refuse("a big-endian GGUF file; only little-endian files are read, convert it (gguf_convert_endian.py)")
+            self._refuse(
+                "a big-endian GGUF file; only little-endian ones are read, so convert it (gguf-convert-endian)"
+            )
         if version not in (2, 3):
             self._refuse(f"GGUF version {version} is not supported (2 and 3 are); convert the model again")
         return version
@@ -193,11 +195,12 @@ class _Parser:
             if info.name in placed:
                 self._refuse(f"tensor '{info.name}' occurs twice")
             if info.offset % alignment:
-                self._refuse(f"tensor '{info.name}' starts at {info.offset}, not a multiple of the alignment {alignment}")
+                self._refuse(f"tensor '{info.name}' lies at {info.offset}, not a multiple of the alignment {alignment}")
             start = self._at + info.offset
             if start >= self._size:
                 self._refuse(
-                    f"the data of tensor '{info.name}' starts at byte {start}, but the file has {self._size}: it is truncated"
+                    f"tensor '{info.name}' lies at byte {start}, but the file has {self._size}: it is truncated, "
+                    "download it again"
                 )
             placed[info.name] = TensorInfo(info.name, info.shape, info.type_id, start)
         return list(placed.values())

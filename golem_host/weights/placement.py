@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from itertools import pairwise
 
 import numpy as np
 
@@ -42,8 +43,8 @@ def _tensor(part: Part, info: TensorInfo, kind: GgmlType | None) -> Tensor:
     if info.shape[-1] % kind.block_size:
         raise GgufError(
             part.path,
-            f"tensor '{info.name}' has rows of {info.shape[-1]} values, not a multiple of the block of {kind.block_size} "
-            f"of {kind.name}",
+            f"tensor '{info.name}' has rows of {info.shape[-1]} values, which are no whole blocks of {kind.name} "
+            f"({kind.block_size} values)",
         )
     size = _data_bytes(info, kind)
     if info.offset + size > len(part.buffer):
@@ -59,7 +60,7 @@ def _tensor(part: Part, info: TensorInfo, kind: GgmlType | None) -> Tensor:
 
 def _check_overlap(part: Part, tensors: dict[str, Tensor]) -> None:
     ordered = sorted(part.header.infos, key=lambda info: info.offset)
-    for info, following in zip(ordered, ordered[1:], strict=False):
+    for info, following in pairwise(ordered):
         stored = tensors[info.name].stored
         end = info.offset + (1 if stored is None else len(stored[1]))
         if end > following.offset:

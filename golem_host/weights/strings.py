@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import struct
 from collections.abc import Iterator
+from itertools import pairwise
 from mmap import mmap
 from pathlib import Path
 
@@ -43,7 +44,7 @@ class StringArray:
         start = int(self._offsets[0])
         whole = self._buffer[start : int(self._offsets[-1])]
         ends = (self._offsets - start).tolist()
-        return iter([whole[begin + 8 : end] for begin, end in zip(ends, ends[1:], strict=False)])
+        return iter([whole[begin + 8 : end] for begin, end in pairwise(ends)])
 
     def strs(self) -> list[str]:
         """All elements as text. Raises GgufError, naming key and element, for bytes that are not UTF-8."""

@@ -18,9 +18,9 @@ from golem_host.weights.types import GgmlType
 class Tensor:
     """A tensor as it lies in the file; its bytes are read when they are touched, not before.
 
-    `shape` is row-major: a weight of `torch.nn.Linear` is (out, in), and blocks run along the last axis. `type_id` is what
-    the file says; `stored` pairs the type it names with the mapped bytes, and is None for a type this host does not know:
-    then `name`, `shape` and `type_name` still answer, and everything that needs the bytes raises GgufError.
+    `shape` is row-major: a weight of `torch.nn.Linear` is (out, in), and blocks run along the last axis. `type_id` is
+    what the file says; `stored` pairs the type it names with the mapped bytes, and is None for a type this host does
+    not know: then `name`, `shape` and `type_name` still answer, everything that needs the bytes raises GgufError.
     """
 
     name: str
@@ -62,8 +62,8 @@ class Tensor:
     def float32(self, rows: slice | None = None) -> NDArray[np.float32]:
         """The values as a new float32 array of shape `shape`.
 
-        `rows` selects along the first axis, as `array[rows]` would, and only those rows are dequantized. Raises GgufError
-        for a type without a dequantizer, ValueError for `rows` on a tensor of one dimension.
+        `rows` selects along the first axis, as `array[rows]` would, and only those rows are dequantized. Raises
+        GgufError for a type without a dequantizer, ValueError for `rows` on a tensor of one dimension.
         """
         shape, data = self.shape, self.data
         if rows is not None:
