@@ -21,7 +21,7 @@ def identify(path: Path, plugins: PluginSet, settings: Settings) -> list[Identif
         try:
             found = plugins.ask(plugin, "golem_identify", path=path, settings=settings)
         except ModelFileError as error:
-            found = [Identified(plugin, "unknown", setting="", size_bytes=size_of(path), problems=(error.message,))]
+            found = [Identified(plugin, "unknown", size_bytes=size_of(path), problems=(error.message,))]
         answers.extend(answer for answer in found if answer is not None)
     return answers
 
@@ -60,8 +60,6 @@ def _problems(answer: Identified, free: int | None) -> list[str]:
 
 def _report(path: Path, answer: Identified, problems: list[str], free: int | None) -> str:
     rows = [("plugin", answer.plugin), ("family", answer.family)]
-    if answer.quantization:
-        rows.append(("quantization", answer.quantization))
     rows += [("size", show_size(answer.size_bytes)), *answer.rows]
     if answer.memory is not None:
         rows.append(("memory", f"needs {show_size(answer.memory)}, {show_size(free) if free else 'unknown'} free"))

