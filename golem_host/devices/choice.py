@@ -2,9 +2,18 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 
 from golem_host.lanes.lane import Lane
+
+
+class PolicyError(Exception):
+    """A lane's own policy raised when it was asked when it wants the device."""
+
+    def __init__(self, lane: Lane, error: Exception) -> None:
+        super().__init__(f"{lane.name}: {error}")
+        self.lane = lane
+        self.error = error
 
 
 class FairShare:
@@ -32,18 +41,27 @@ class FairShare:
             self._used[lane] += seconds / lane.weight
 
     def choose(self, now: float) -> tuple[Lane | None, float | None]:
-        """The lane to run now, or (None, the time at which some lane will be ready, None when none has work)."""
-        times = {lane: lane.next_time(now) for lane in self._used}
+        """The lane to run now, or (None, the time at which some lane will be ready, None when none has work).
+
+        Raises `PolicyError` naming the lane whose policy raised.
+        """
+        times = {lane: self._ask(lane, lane.next_time, now) for lane in self._used}
         ready = [lane for lane, at in times.items() if at is not None and at <= now]
         self._level(ready)
         self._idle.update(lane for lane, at in times.items() if at is None)
         if not ready:
             return None, min((at for at in times.values() if at is not None), default=None)
-        due = {lane: lane.due(now) for lane in ready}
+        due = {lane: self._ask(lane, lane.due, now) for lane in ready}
         overdue = [(at, lane) for lane, at in due.items() if at is not None and at <= now]
         if overdue:
             return min(overdue, key=lambda pair: pair[0])[1], None
         return min(ready, key=self._used.__getitem__), None
+
+    def _ask(self, lane: Lane, question: Callable[[float], float | None], now: float) -> float | None:
+        try:
+            return question(now)
+        except Exception as error:
+            raise PolicyError(lane, error) from error
 
     def _level(self, ready: Iterable[Lane]) -> None:
         active = [self._used[lane] for lane in self._used if lane not in self._idle]

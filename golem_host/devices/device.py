@@ -11,7 +11,7 @@ from concurrent.futures import Future
 from functools import cached_property
 from typing import Any
 
-from golem_host.devices.choice import FairShare
+from golem_host.devices.choice import FairShare, PolicyError
 from golem_host.errors import RequestError
 from golem_host.lanes.lane import Lane
 
@@ -116,7 +116,11 @@ class Device:
             for call, future in calls:
                 self._call(call, future)
             now = time.monotonic()
-            lane, later = self._shares.choose(now)
+            try:
+                lane, later = self._shares.choose(now)
+            except PolicyError as broken:
+                self._close_broken(broken.lane, broken.error)
+                continue
             if lane is not None:
                 self._run(lane, now)
                 continue
@@ -136,14 +140,17 @@ class Device:
         try:
             lane.run(now)
         except Exception as error:
-            # A policy that raises is a bug of the lane itself: it can no longer be trusted to end its jobs.
-            log.exception("%s: the lane failed and is closed", lane.name)
-            lane.failed = error
-            self._lanes.remove(lane)
-            self._shares.remove(lane)
-            lane.close()
+            self._close_broken(lane, error)
             return
         seconds = time.monotonic() - now
         self._shares.charge(lane, seconds)
         if self._log_passes:
             log.info("pass %s: %s in %.1f ms", lane.name, lane.pass_note(), seconds * 1e3)
+
+    def _close_broken(self, lane: Lane, error: Exception) -> None:
+        """A policy that raises can no longer be trusted to end its jobs: end them, and give the lane up."""
+        log.error("%s: the lane failed and is closed", lane.name, exc_info=error)
+        lane.failed = error
+        self._lanes.remove(lane)
+        self._shares.remove(lane)
+        lane.close()

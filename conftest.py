@@ -1,0 +1,48 @@
+"""Fixtures for all tests: real model files and the oracles, where they are there."""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+
+import pytest
+
+from golem_host.core_settings import cache_folder
+
+
+def _real(variable: str, name: str) -> Path:
+    """A real model file: where the variable says, else in the model folder; without it the test is skipped."""
+    path = Path(os.environ.get(variable) or cache_folder() / name)
+    if not path.is_file():
+        pytest.skip(f"needs {name}: set {variable}, or run `python tests/fetch_test_models.py`")
+    return path
+
+
+@pytest.fixture(scope="session")
+def smollm2_path() -> Path:
+    """SmolLM2-135M-Instruct, Q4_1."""
+    return _real("GOLEM_TEST_SMOLLM2", "SmolLM2-135M-Instruct.Q4_1.gguf")
+
+
+@pytest.fixture(scope="session")
+def gemma3_path() -> Path:
+    """Gemma 3 270M (base), Q4_K_M."""
+    return _real("GOLEM_TEST_GEMMA3", "gemma-3-270m-q4_k_m.gguf")
+
+
+@pytest.fixture(scope="session")
+def oracle_python() -> str:
+    """The interpreter that has llama.cpp and transformers."""
+    python = os.environ.get("GOLEM_ORACLE_PYTHON")
+    if not python:
+        pytest.skip("needs the oracles: set GOLEM_ORACLE_PYTHON to an interpreter that has golem-host's `oracle` extra")
+    return python
+
+
+@pytest.fixture(scope="session")
+def llama_source() -> Path:
+    """The llama.cpp tree, for its vocabularies, test vectors and templates."""
+    folder = os.environ.get("GOLEM_LLAMA_SOURCE")
+    if not folder or not (Path(folder) / "models").is_dir():
+        pytest.skip("needs llama.cpp's sources: set GOLEM_LLAMA_SOURCE")
+    return Path(folder)

@@ -1,0 +1,158 @@
+"""The device thread: turns by deadline and by share, calls between passes, lanes that fail."""
+
+from __future__ import annotations
+
+import threading
+
+import pytest
+
+from golem_host.devices.choice import FairShare
+from golem_host.devices.device import Device
+from golem_host.errors import RequestError
+from golem_host.lanes.job import Job
+from golem_host.lanes.lane import Lane
+
+
+class Fixed(Lane):
+    """Always ready (or never), with a fixed deadline."""
+
+    def __init__(self, name: str, *, weight: float = 1.0, at: float | None = 0.0, deadline: float | None = None) -> None:
+        super().__init__(name, kind="test", weight=weight)
+        self.at = at
+        self.deadline = deadline
+
+    def next_time(self, now: float) -> float | None:
+        return self.at
+
+    def due(self, now: float) -> float | None:
+        return self.deadline
+
+    def run(self, now: float) -> None:
+        self.passes += 1
+
+
+def turns(shares: FairShare, count: int, seconds: float = 1.0) -> list[str]:
+    seen = []
+    for _ in range(count):
+        lane, _later = shares.choose(0.0)
+        assert lane is not None
+        shares.charge(lane, seconds)
+        seen.append(lane.name)
+    return seen
+
+
+def shares_of(*lanes: Lane) -> FairShare:
+    shares = FairShare()
+    for lane in lanes:
+        shares.add(lane)
+    return shares
+
+
+def test_lanes_share_by_weight() -> None:
+    seen = turns(shares_of(Fixed("light"), Fixed("heavy", weight=3.0)), 40)
+    assert seen.count("heavy") == 30
+
+
+def test_a_deadline_that_has_come_goes_first_and_one_to_come_does_not() -> None:
+    late, early, fair = Fixed("late", deadline=-1.0), Fixed("early", deadline=-2.0), Fixed("fair")
+    assert shares_of(late, early, fair).choose(0.0)[0] is early
+    assert shares_of(fair, Fixed("later", deadline=5.0)).choose(0.0)[0] is fair
+
+
+def test_an_idle_lane_saves_nothing_up() -> None:
+    busy, idle = Fixed("busy"), Fixed("idle", at=None)
+    shares = shares_of(busy, idle)
+    turns(shares, 50)
+    idle.at = 0.0
+    assert turns(shares, 10).count("idle") == 5
+
+
+def test_nothing_ready_says_when() -> None:
+    assert shares_of(Fixed("a", at=None)).choose(0.0) == (None, None)
+    assert shares_of(Fixed("a", at=7.0), Fixed("b", at=5.0)).choose(0.0) == (None, 5.0)
+
+
+class Echo(Lane):
+    """Answers every queued job; `break_policy` makes the policy itself raise."""
+
+    break_policy = False
+
+    def next_time(self, now: float) -> float | None:
+        if self.break_policy:
+            raise RuntimeError("broken policy")
+        return now if self._queue else None
+
+    def run(self, now: float) -> None:
+        while self._queue:
+            job = self._queue.popleft()
+            job.finish((job.request, threading.current_thread().name))
+
+
+@pytest.fixture
+def device():
+    device = Device("test", lambda: "backend")
+    device.start()
+    yield device
+    device.stop()
+
+
+def wait_for(job: Job) -> None:
+    done = threading.Event()
+    for _ in range(1000):
+        if job.end is not None:
+            return
+        done.wait(0.01)
+    raise AssertionError("the job never ended")
+
+
+def test_jobs_run_on_the_device_thread_and_calls_between_passes(device: Device) -> None:
+    lane = Echo("echo", kind="test")
+    device.attach(lane)
+    job = Job("hello")
+    lane.submit(job)
+    wait_for(job)
+    assert job.value == ("hello", "device test")
+    assert device.submit(lambda: threading.current_thread().name).result(5) == "device test"
+    with pytest.raises(ZeroDivisionError):
+        device.submit(lambda: 1 // 0).result(5)
+    assert device.alive(lane, 5)
+
+
+def test_a_detached_lane_fails_its_jobs_and_is_not_alive(device: Device) -> None:
+    lane = Echo("echo", kind="test")
+    device.attach(lane)
+    device.detach(lane)
+    assert not device.alive(lane, 5)
+    with pytest.raises(RequestError, match="unloaded"):
+        lane.submit(Job("late"))
+
+
+@pytest.mark.parametrize("where", ["next_time", "run"])
+def test_a_policy_that_raises_closes_its_lane_only(device: Device, where: str) -> None:
+    broken, healthy = Echo("broken", kind="test"), Echo("healthy", kind="test")
+    device.attach(broken)
+    device.attach(healthy)
+    if where == "next_time":
+        broken.break_policy = True
+    else:
+        broken.run = lambda now: 1 / 0
+    lost, kept = Job("lost"), Job("kept")
+    broken.submit(lost)
+    healthy.submit(kept)
+    wait_for(lost)
+    wait_for(kept)
+    assert lost.error is not None and kept.error is None
+    assert not device.alive(broken, 5) and device.alive(healthy, 5)
+
+
+def test_stopping_closes_lanes_and_refuses_calls() -> None:
+    device = Device("test", lambda: None)
+    device.start()
+    lane = Echo("echo", kind="test")
+    device.attach(lane)
+    device.stop()
+    with pytest.raises(RequestError):
+        lane.submit(Job("late"))
+    with pytest.raises(RuntimeError, match="has stopped"):
+        device.submit(lambda: None)
+    assert not device.alive(lane, 1)
