@@ -1,0 +1,134 @@
+"""The host as a litestar application: its own routes and the plugins', inside the listener's policy and the request log."""
+
+from __future__ import annotations
+
+import importlib
+import re
+from collections.abc import Awaitable, Callable
+from typing import TYPE_CHECKING, Any
+
+from litestar import Litestar, Request, Response
+from litestar.handlers import HTTPRouteHandler
+
+from golem_host.errors import PluginError, Unavailable
+from golem_host.hookspecs import Route
+from golem_host.http import health, models, root
+from golem_host.http.disconnect import ClientLeft
+from golem_host.http.envelopes import DIALECTS, as_request_error, error_response
+from golem_host.http.policy import Policy
+from golem_host.http.requestlog import CLIENT_LEFT_STATUS, RequestLog, log_note
+from golem_host.http.writing import json_response
+
+if TYPE_CHECKING:
+    from golem_host.host import Host
+
+OWN = "golem-host itself"
+
+Handler = Callable[[Request[Any, Any, Any], Any], Awaitable[Any]]
+
+
+def build_app(host: Host) -> Litestar:
+    """The ASGI application of a host; `host.start()` and `host.stop()` stay with the caller.
+
+    Raises PluginError for a route that two parties claim, a handler that cannot be imported, or an unknown dialect, and
+    UsageError for settings the listener cannot use.
+    """
+    table = route_table(host)
+    dialects = {route.path: route.dialect for _, route in table if "{" not in route.path}
+    app = Litestar(
+        route_handlers=[_litestar_handler(owner, route, host) for owner, route in table],
+        exception_handlers={Exception: lambda request, error: _routing_error(request, error, dialects)},
+        openapi_config=None,
+        request_max_body_size=None,
+        logging_config=None,
+    )
+    app.state.host = host
+    public = frozenset(route.path for _, route in table if route.public)
+    policy = Policy(
+        app.asgi_handler, host.settings, public=public, dialect_of=lambda path: path_dialect(path, dialects)
+    )
+    # Outside litestar's router, so that unknown paths pass the same checks and are logged too.
+    app.asgi_handler = RequestLog(policy, as_json=host.settings["log-format"] == "json")
+    return app
+
+
+def route_table(host: Host) -> list[tuple[str, Route]]:
+    """Who serves what: the host's own routes and those of the enabled plugins. Raises PluginError for duplicates."""
+    table = [(OWN, route) for route in (*root.ROUTES, *health.routes(), *models.ROUTES)]
+    for plugin, routes in host.plugins.each("golem_routes"):
+        table += [(f"plugin {plugin}", route) for route in routes]
+    claimed: dict[tuple[str, str], str] = {}
+    for owner, route in table:
+        for method in _methods(route):
+            key = (method, _shape(route.path))
+            if key in claimed:
+                raise PluginError(
+                    f"{method} {route.path} is claimed by {claimed[key]} and by {owner}; enable one of them"
+                )
+            claimed[key] = owner
+    return table
+
+
+def path_dialect(path: str, known: dict[str, str]) -> str:
+    """The error envelope of a path: its route's, else by prefix, Ollama's under `/api` and OpenAI's elsewhere."""
+    default = "ollama" if path == "/api" or path.startswith("/api/") else "openai"
+    return known.get(path, default)
+
+
+def _methods(route: Route) -> list[str]:
+    return [route.method, "HEAD"] if route.head else [route.method]
+
+
+def _shape(path: str) -> str:
+    """The path with nameless parameters: two paths of one shape cannot be told apart."""
+    return re.sub(r"\{[^:}]*", "{", "/" + path.strip("/"))
+
+
+def _litestar_handler(owner: str, route: Route, host: Host) -> HTTPRouteHandler:
+    if route.dialect not in DIALECTS:
+        raise PluginError(
+            f"{owner}: {route.method} {route.path} has the unknown dialect {route.dialect!r}; known: {', '.join(DIALECTS)}"
+        )
+    handler = _import_handler(owner, route)
+
+    async def endpoint(request: Request) -> Response:
+        try:
+            if owner != OWN and host.started is None:
+                raise Unavailable("Loading model")
+            answer = await handler(request, host)
+        except ClientLeft:
+            log_note(request).client_left = True
+            return Response(b"", status_code=CLIENT_LEFT_STATUS)
+        except Exception as error:
+            known = as_request_error(error)
+            log_note(request).error = known.message
+            return error_response(known, route.dialect)
+        return answer if isinstance(answer, Response) else json_response(answer)
+
+    decorate = HTTPRouteHandler(route.path, http_method=_methods(route), status_code=200)  # type: ignore[arg-type]
+    return decorate(endpoint)
+
+
+def _import_handler(owner: str, route: Route) -> Handler:
+    if not isinstance(route.handler, str):
+        return route.handler
+    module, _, name = route.handler.partition(":")
+    try:
+        return getattr(importlib.import_module(module), name)
+    except Exception as error:
+        raise PluginError(
+            f"{owner}: the handler {route.handler} of {route.method} {route.path} cannot be imported: "
+            f"{type(error).__name__}: {error}"
+        ) from error
+
+
+def _routing_error(request: Request[Any, Any, Any], error: Exception, dialects: dict[str, str]) -> Response[bytes]:
+    """What litestar itself refuses: unknown paths (404) and methods (405, with Allow)."""
+    known = as_request_error(error)
+    method, path = request.scope["method"], request.scope["path"]
+    if known.status == 404:
+        known.message = f"no such route: {method} {path}"
+    elif known.status == 405:
+        known.message = f"{method} is not allowed on {path}; allowed: {known.headers.get('allow', 'nothing')}"
+    log_note(request).error = known.message
+    return error_response(known, path_dialect(path, dialects))

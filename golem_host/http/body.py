@@ -1,0 +1,107 @@
+"""Reading a JSON request body, which is hostile input until it is parsed."""
+
+from __future__ import annotations
+
+import json
+import math
+import re
+from typing import Any, NoReturn
+
+from litestar import Request
+
+from golem_host.errors import BadRequest, UnsupportedMediaType
+
+MAX_DEPTH = 128
+"""Deepest nesting of arrays and objects; the body itself counts as 1."""
+MAX_VALUES = 4_000_000
+"""Most separators and brackets of a body: each may become an object of 50 to 250 bytes in memory. Those inside strings
+count too; a text with millions of commas fits no context."""
+
+_SURROGATE_ESCAPE = re.compile(rb"\\u[dD][89a-fA-F]")
+_LONE_SURROGATE = re.compile("[\ud800-\udfff]")
+_KINDS = {dict: "an object", list: "an array", str: "a string", bool: "a boolean", int: "a number", float: "a number"}
+
+
+async def read_json(request: Request[Any, Any, Any]) -> dict[str, Any]:
+    """The request's body as a JSON object, keys in order, of duplicate keys the last.
+
+    Lone surrogate escapes become U+FFFD. Raises BadRequest (missing, not UTF-8, not JSON: says where, not an object,
+    nested deeper than 128, NaN, Infinity or a number out of range), UnsupportedMediaType for a compressed body or a
+    form, and whatever the listener's policy raises while the body arrives.
+    """
+    encoding = request.headers.get("content-encoding", "identity").strip().lower()
+    if encoding not in ("", "identity"):
+        raise UnsupportedMediaType(f"compressed request bodies are not taken (Content-Encoding: {encoding[:40]})")
+    # A browser may send a form's type to any host without asking first, so it must not reach a JSON route.
+    if request.headers.get("content-type", "").strip().lower().startswith("multipart/"):
+        raise UnsupportedMediaType("this route takes a JSON body, not a form: send Content-Type: application/json")
+    return parse_object(await request.body())
+
+
+def parse_object(raw: bytes) -> dict[str, Any]:
+    """The JSON object in `raw`; see `read_json`."""
+    if not raw.strip():
+        raise BadRequest("missing request body")
+    try:
+        text = raw.decode("utf-8")
+    except UnicodeDecodeError as error:
+        raise BadRequest(f"the request body is not UTF-8: byte 0x{raw[error.start]:02x} at {error.start}") from None
+    brackets = raw.count(b"[") + raw.count(b"{")
+    if brackets + raw.count(b",") > MAX_VALUES:
+        raise BadRequest(f"the request body holds more than {MAX_VALUES} values")
+    try:
+        value = json.loads(text, parse_constant=_refuse_constant, parse_float=_finite)
+    except json.JSONDecodeError as error:
+        where = f"line {error.lineno} column {error.colno}"
+        raise BadRequest(f"the request body is not valid JSON: {error.msg} at {where}") from None
+    except ValueError:  # Python reads at most 4300 digits.
+        raise BadRequest("the request body holds an integer out of range") from None
+    except RecursionError:
+        raise _too_deep() from None
+    if not isinstance(value, dict):
+        raise BadRequest(f"the request body must be a JSON object, got {_KINDS.get(type(value), 'null')}")
+    if brackets > MAX_DEPTH:
+        _check_depth(value)
+    if _SURROGATE_ESCAPE.search(raw):
+        value = _whole_text(value)
+    return value
+
+
+def _refuse_constant(word: str) -> NoReturn:
+    raise BadRequest(f"the request body is not valid JSON: {word} is not a number of JSON")
+
+
+def _finite(digits: str) -> float:
+    number = float(digits)
+    if not math.isfinite(number):
+        raise BadRequest(f"the request body holds a number out of range: {digits[:40]}")
+    return number
+
+
+def _too_deep() -> BadRequest:
+    return BadRequest(f"the request body is nested deeper than {MAX_DEPTH}")
+
+
+def _check_depth(value: Any) -> None:
+    level, depth = [value], 0
+    while level:
+        depth += 1
+        if depth > MAX_DEPTH:
+            raise _too_deep()
+        level = [
+            child
+            for node in level
+            for child in (node.values() if isinstance(node, dict) else node)
+            if isinstance(child, dict | list)
+        ]
+
+
+def _whole_text(value: Any) -> Any:
+    """`value` with every lone surrogate replaced; at most `MAX_DEPTH` calls deep."""
+    if isinstance(value, str):
+        return _LONE_SURROGATE.sub("\ufffd", value)
+    if isinstance(value, list):
+        return [_whole_text(item) for item in value]
+    if isinstance(value, dict):
+        return {_whole_text(key): _whole_text(item) for key, item in value.items()}
+    return value
