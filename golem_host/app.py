@@ -1,4 +1,4 @@
-"""The host as a litestar application: its own routes and the plugins', inside the listener's policy and the request log."""
+"""The host as a litestar application: its own routes and the plugins', inside listener policy and request log."""
 
 from __future__ import annotations
 
@@ -87,7 +87,8 @@ def _shape(path: str) -> str:
 def _litestar_handler(owner: str, route: Route, host: Host) -> HTTPRouteHandler:
     if route.dialect not in DIALECTS:
         raise PluginError(
-            f"{owner}: {route.method} {route.path} has the unknown dialect {route.dialect!r}; known: {', '.join(DIALECTS)}"
+            f"{owner}: {route.method} {route.path} has the unknown dialect {route.dialect!r}; "
+            f"known: {', '.join(DIALECTS)}"
         )
     handler = _import_handler(owner, route)
 

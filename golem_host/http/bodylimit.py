@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+from typing import cast
 
-from litestar.types import HTTPDisconnectEvent, Receive
+from litestar.types import HTTPReceiveMessage, Receive
 
 from golem_host.errors import BadRequest, PayloadTooLarge
 from golem_host.http.disconnect import ClientLeft
@@ -38,10 +39,10 @@ class BodyLimit:
         if self._content_length is not None and self._content_length > self._limit:
             raise self._too_large()
 
-    async def receive(self) -> object:
+    async def receive(self) -> HTTPReceiveMessage:
         """The next message, counted."""
         if self._complete:
-            return await self._receive()
+            return cast("HTTPReceiveMessage", await self._receive())
         message = await self._next()
         if message["type"] != "http.request":
             self._complete = True
@@ -54,10 +55,10 @@ class BodyLimit:
             raise ClientLeft
         return message
 
-    async def _next(self) -> object:
+    async def _next(self) -> HTTPReceiveMessage:
         try:
             async with asyncio.timeout(self._read_seconds):
-                return await self._receive()
+                return cast("HTTPReceiveMessage", await self._receive())
         except TimeoutError:
             raise BadRequest(f"the request body did not arrive within {self._read_seconds:g} s") from None
 

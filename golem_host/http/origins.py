@@ -41,7 +41,7 @@ def answer_headers(origin: str) -> list[tuple[bytes, bytes]]:
 
 
 def preflight_headers(requested: str) -> list[tuple[bytes, bytes]]:
-    """What the answer to a preflight adds: the `requested` headers are allowed whatever they are (SDKs keep adding some)."""
+    """What the answer to a preflight adds. The `requested` headers are allowed whatever they are: SDKs keep adding."""
     headers = [
         (b"access-control-allow-methods", METHODS.encode()),
         (b"access-control-max-age", str(PREFLIGHT_SECONDS).encode()),

@@ -1,8 +1,8 @@
 """The listener's policy: what is refused before any route sees it (decisions.md C1).
 
 `default` checks the Host, the Origin, API keys and the size of the body, and takes any Content-Type. `strict` is meant
-for untrusted neighbours on the same machine: no chunked bodies, 16 MiB at most, JSON or a form only, 32 requests at once,
-bounded headers, bounded waiting; its refusals are one sentence of plain text.
+for untrusted neighbours on the same machine: no chunked bodies, 16 MiB at most, JSON or a form only, 32 requests at
+once, bounded headers, bounded waiting; its refusals are one sentence of plain text.
 """
 
 from __future__ import annotations
@@ -12,12 +12,11 @@ from collections.abc import Callable, Mapping
 from typing import Any
 
 from litestar import Response
-from litestar.types import ASGIApp, Message, Receive, Scope, Send
+from litestar.types import ASGIApp, HTTPScope, Message, Receive, Scope, Send
 
 from golem_host.errors import (
     BadRequest,
     Forbidden,
-    PayloadTooLarge,
     RequestError,
     Unauthorized,
     Unavailable,
@@ -29,7 +28,7 @@ from golem_host.http.envelopes import error_response
 from golem_host.http.hosts import HostRule, StrictHostRule
 from golem_host.http.keys import ApiKeys, configured_keys
 from golem_host.http.origins import OriginRule, answer_headers, preflight_headers
-from golem_host.http.requestlog import CLIENT_LEFT_STATUS, scope_note
+from golem_host.http.requestlog import scope_note
 from golem_host.http.writing import text_response
 
 STRICT_BODY = 16 * 2**20
@@ -45,8 +44,8 @@ class Policy:
     """ASGI application around the routes. `public` are the paths served without a key; `dialect_of` gives the error
     envelope of a path.
 
-    Reads the settings addr, listener, allow-host, cors-origin, api-key, api-key-file and max-body; raises UsageError for
-    an unusable key file.
+    Reads the settings addr, listener, allow-host, cors-origin, api-key, api-key-file and max-body; raises UsageError
+    for an unusable key file.
     """
 
     def __init__(
@@ -84,7 +83,7 @@ class Policy:
             self._running -= 1
         await body.discard()
 
-    async def _serve(self, scope: Scope, headers: _Headers, body: BodyLimit, answer: _Answer) -> None:
+    async def _serve(self, scope: HTTPScope, headers: _Headers, body: BodyLimit, answer: _Answer) -> None:
         try:
             if self._strict:
                 self._check_strict(scope, headers)
@@ -107,7 +106,7 @@ class Policy:
             return
         await self.app(scope, body.receive, answer.send)
 
-    def _check_strict(self, scope: Scope, headers: _Headers) -> None:
+    def _check_strict(self, scope: HTTPScope, headers: _Headers) -> None:
         if self._running > STRICT_REQUESTS:
             raise Unavailable(f"more than {STRICT_REQUESTS} requests are in progress")
         if len(scope["raw_path"]) + len(scope["query_string"]) > STRICT_LINE:
@@ -119,7 +118,7 @@ class Policy:
         if scope["method"] == "POST" and not _json_or_upload(scope["path"], headers.get("content-type")):
             raise UnsupportedMediaType("send Content-Type: application/json")
 
-    def _check_host(self, scope: Scope, headers: _Headers) -> None:
+    def _check_host(self, scope: HTTPScope, headers: _Headers) -> None:
         hosts = headers.all("host")
         if len(hosts) > 1:
             raise BadRequest("more than one Host header")
@@ -144,7 +143,7 @@ class Policy:
 class _Headers:
     """The headers of a scope by lower-case name."""
 
-    def __init__(self, scope: Scope) -> None:
+    def __init__(self, scope: HTTPScope) -> None:
         self._pairs = [(name.lower(), value) for name, value in scope["headers"]]
         self.count = len(self._pairs)
         self.longest = max((len(name) + len(value) + 4 for name, value in self._pairs), default=0)
@@ -165,7 +164,7 @@ class _Headers:
 class _Answer:
     """Sends with the policy's own headers, without a body for HEAD, each piece within `write_seconds` if given."""
 
-    def __init__(self, scope: Scope, send: Send, write_seconds: float | None) -> None:
+    def __init__(self, scope: HTTPScope, send: Send, write_seconds: float | None) -> None:
         self._head = scope["method"] == "HEAD"
         self._send = send
         self._write_seconds = write_seconds
@@ -188,7 +187,7 @@ def _json_or_upload(path: str, content_type: str) -> bool:
     return kind.startswith(("application/json", "multipart/form-data")) or path.startswith("/api/blobs/")
 
 
-async def _send_response(response: Response[bytes], scope: Scope, answer: _Answer) -> None:
+async def _send_response(response: Response[bytes], scope: HTTPScope, answer: _Answer) -> None:
     application = response.to_asgi_response(app=None, request=None)  # type: ignore[arg-type]
     await application(scope, _no_message, answer.send)  # type: ignore[arg-type]
 

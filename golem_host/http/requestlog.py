@@ -26,9 +26,9 @@ _KEY = "golem_host.note"
 class RequestNote:
     """What handlers add to a request's line.
 
-    `prompt_tokens` are the prompt positions this request really read (the `cached` ones come on top), `drawn` the tokens
-    it drew, times in milliseconds. `extra` are further counts, printed as `3 questions`. `error` and `client_left` are
-    filled by the host.
+    `prompt_tokens` are the prompt positions this request really read (the `cached` ones come on top), `drawn` the
+    tokens it drew, times in milliseconds. `extra` are further counts, printed as `3 questions`. `error` and
+    `client_left` are filled by the host.
     """
 
     slot: int | None = None

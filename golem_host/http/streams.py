@@ -38,9 +38,9 @@ async def stream_reply(
     """Answer with `chunks`, one event or line each: a dict becomes JSON, bytes go out as they are. `done` ends it.
 
     Waits for the first chunk before the status line, so that an error until then is raised here and becomes an ordinary
-    HTTP error. A later error is the only content of its event, in `dialect`, and ends the stream without `done`. An event
-    stream that is silent for 15 s gets a comment (with the status line first, if the first chunk takes that long);
-    NDJSON has no comments, so its readers wait.
+    HTTP error. A later error is the only content of its event, in `dialect`, and ends the stream without `done`. An
+    event stream that is silent for 15 s gets a comment (with the status line first, if the first chunk takes that
+    long); NDJSON has no comments, so its readers wait.
 
     However it ends (also when the client leaves), the jobs that have not ended are cancelled and `chunks` is closed,
     which must be an async generator: whatever has to outlive the handler (the use of a model) belongs inside it.

@@ -6,7 +6,7 @@ import time
 from datetime import UTC, datetime
 
 FOREVER_SECONDS = 292 * 365 * 86_400
-"""How far away Ollama puts the expiry of a model that stays: about 292 years, the longest 64-bit nanosecond duration."""
+"""How far away Ollama puts the expiry of a model that stays: the longest duration in 64 bits of nanoseconds."""
 
 
 def rfc3339(nanoseconds: int) -> str:
