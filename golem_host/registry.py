@@ -193,7 +193,8 @@ class Registry:
         seconds = self._settings.get("keep-alive") if isinstance(keep_alive, Unset) else keep_alive
         resident.expires_at = None if seconds is None else time.time() + seconds
 
-    async def load(self, model: Model, keep_alive: KeepAlive = UNSET) -> None:
+    async def load(self, model: Model, keep_alive: KeepAlive = None) -> None:
+        """Load a model; unless told otherwise it stays until a request asks for something else."""
         async with self.use(model, keep_alive):
             pass
 
@@ -206,6 +207,10 @@ class Registry:
     async def _loaded(self, resident: Resident) -> Runtime:
         # A load that fails raises in whoever started it; those that waited behind the lock try once more themselves.
         async with resident.lock:
+            runtime = resident.runtime
+            if runtime is not None and runtime.lane.failed is not None:
+                resident.runtime = None
+                await asyncio.to_thread(self._release, resident, runtime)
             if resident.runtime is None:
                 resident.runtime = await self._load(resident)
             return resident.runtime

@@ -1,0 +1,198 @@
+"""Names, loading on demand, keep-alive, failures of loading, digests."""
+
+from __future__ import annotations
+
+import asyncio
+import hashlib
+import threading
+import time
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from golem_host.devices.device import Device
+from golem_host.errors import BadRequest, ModelFileError, NotFound, OperatorError, RequestError
+from golem_host.lanes.job import Job
+from golem_host.lanes.lane import Lane
+from golem_host.registry import Model, Registry, Resident
+
+
+class Quiet(Lane):
+    def next_time(self, now: float) -> float | None:
+        return None
+
+    def run(self, now: float) -> None:
+        raise AssertionError("never ready")
+
+
+class FakeRuntime:
+    def __init__(self, name: str) -> None:
+        self.lane: Lane = Quiet(name, kind="chat")
+        self.closed = False
+
+    def close(self) -> None:
+        self.closed = True
+
+
+class FakeModel(Model):
+    plugin = "chat"
+
+    def __init__(self, name: str, *, kind: str = "chat", path: Path = Path("model.gguf"), aliases: tuple[str, ...] = ()):
+        self.name, self.kind, self.path, self.aliases = name, kind, path, aliases
+        self.loads: list[FakeRuntime] = []
+        self.failure: Exception | None = None
+
+    def load(self, device: Device, settings: Any, progress: Any) -> FakeRuntime:
+        assert threading.current_thread() is not threading.main_thread()
+        if self.failure is not None:
+            raise self.failure
+        self.loads.append(FakeRuntime(self.name))
+        return self.loads[-1]
+
+
+@pytest.fixture
+def device():
+    device = Device("cpu", lambda: None)
+    device.start()
+    yield device
+    device.stop()
+
+
+def registry_of(device: Device, tmp_path: Path, *models: Model, any_model: bool = True) -> Registry:
+    settings = {"any-model": any_model, "keep-alive": 300.0}
+    return Registry(models, lambda model: device, settings, cache_folder=tmp_path)
+
+
+def test_names_may_be_written_as_clients_write_them(device: Device, tmp_path: Path) -> None:
+    registry = registry_of(device, tmp_path, FakeModel("Smol", aliases=("Smol.Q4.gguf",)), FakeModel("other"))
+    for written in ("Smol", "smol", "smol:latest", "Smol.gguf", "smol.q4", "SMOL.Q4.GGUF"):
+        assert registry.resolve(written, "chat").name == "Smol"
+
+
+def test_unknown_and_missing_names(device: Device, tmp_path: Path) -> None:
+    two = registry_of(device, tmp_path, FakeModel("a"), FakeModel("b"))
+    with pytest.raises(NotFound, match="model 'x' not found"):
+        two.resolve("x", "chat")
+    with pytest.raises(BadRequest, match="model is required: a, b"):
+        two.resolve(None, "chat")
+    one = registry_of(device, tmp_path, FakeModel("a"))
+    assert one.resolve("anything", "chat").name == "a" and one.resolve("", "chat").name == "a"
+    strict = registry_of(device, tmp_path, FakeModel("a"), any_model=False)
+    with pytest.raises(NotFound):
+        strict.resolve("anything", "chat")
+
+
+def test_a_model_of_another_kind_is_refused_with_a_hint(device: Device, tmp_path: Path) -> None:
+    registry = registry_of(device, tmp_path, FakeModel("words"), FakeModel("vectors", kind="embed"))
+    with pytest.raises(BadRequest, match="serves embed, not chat; use the embed routes"):
+        registry.resolve("vectors", "chat")
+    with pytest.raises(NotFound, match="no stt model is served"):
+        registry.resolve("anything", "stt")
+
+
+def test_two_models_of_one_name_are_refused(device: Device, tmp_path: Path) -> None:
+    with pytest.raises(OperatorError, match="two models are named 'a'"):
+        registry_of(device, tmp_path, FakeModel("a"), FakeModel("a"))
+
+
+def test_loading_happens_once_for_all_that_wait(device: Device, tmp_path: Path) -> None:
+    model = FakeModel("a")
+    registry = registry_of(device, tmp_path, model)
+
+    async def use() -> None:
+        async with registry.use(model):
+            await asyncio.sleep(0.01)
+
+    async def both() -> None:
+        await asyncio.gather(use(), use(), use())
+        await registry.stop()
+
+    asyncio.run(both())
+    assert len(model.loads) == 1 and model.loads[0].closed
+
+
+def resident_of(registry: Registry) -> Resident:
+    return registry.all_residents()[0]
+
+
+def test_keep_alive_really_unloads_and_a_later_request_really_reloads(device: Device, tmp_path: Path) -> None:
+    model = FakeModel("a")
+    registry = registry_of(device, tmp_path, model)
+
+    async def run() -> None:
+        async with registry.use(model, 0.0):
+            await registry.unload(model)
+            assert registry.residents(), "a model in use stays"
+        await registry._unload_expired(resident_of(registry))
+        assert not registry.residents() and model.loads[0].closed
+        async with registry.use(model, None) as runtime:
+            assert runtime is model.loads[1]
+        assert resident_of(registry).expires_at is None
+        await registry.load(model, 5.0)
+        assert resident_of(registry).expires_at == pytest.approx(time.time() + 5, abs=2)
+        await registry.stop()
+
+    asyncio.run(run())
+
+
+def test_the_reaper_finds_what_has_expired(device: Device, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("golem_host.registry.REAP_SECONDS", 0.01)
+    model = FakeModel("a")
+    registry = registry_of(device, tmp_path, model)
+
+    async def run() -> None:
+        registry.start()
+        await registry.load(model, 0.0)
+        for _ in range(500):
+            if not registry.residents():
+                break
+            await asyncio.sleep(0.01)
+        assert model.loads[0].closed
+        await registry.stop()
+
+    asyncio.run(run())
+
+
+def test_a_failed_load_is_told_and_tried_again(device: Device, tmp_path: Path) -> None:
+    model = FakeModel("a")
+    model.failure = ModelFileError("model.gguf", "truncated")
+    registry = registry_of(device, tmp_path, model)
+
+    async def run() -> None:
+        with pytest.raises(RequestError, match="model 'a' cannot be loaded: truncated") as failed:
+            await registry.load(model)
+        assert failed.value.headers["x-should-retry"] == "false"
+        assert resident_of(registry).error is model.failure and not resident_of(registry).loading
+        model.failure = None
+        await registry.load(model)
+        assert resident_of(registry).error is None
+        await registry.stop()
+
+    asyncio.run(run())
+
+
+def test_a_lane_that_failed_is_replaced_by_the_next_request(device: Device, tmp_path: Path) -> None:
+    model = FakeModel("a")
+    registry = registry_of(device, tmp_path, model)
+
+    async def run() -> None:
+        async with registry.use(model) as runtime:
+            runtime.lane.failed = RuntimeError("dead")
+        async with registry.use(model) as runtime:
+            assert runtime is model.loads[1] and model.loads[0].closed
+            runtime.lane.submit(Job("works"))
+        await registry.stop()
+
+    asyncio.run(run())
+
+
+def test_digests_are_remembered_until_the_file_changes(device: Device, tmp_path: Path) -> None:
+    file = tmp_path / "model.gguf"
+    file.write_bytes(b"one")
+    model = FakeModel("a", path=file)
+    registry = registry_of(device, tmp_path / "cache", model)
+    assert asyncio.run(registry.digest(model)) == hashlib.sha256(b"one").hexdigest()
+    (tmp_path / "cache" / "digests.json").write_text("not json")
+    file.write_bytes(b"other")
+    assert asyncio.run(registry.digest(model)) == hashlib.sha256(b"other").hexdigest()
