@@ -23,7 +23,7 @@ class Linear:
     def twin(self, x: torch.Tensor, weight: Tensor, bias: Tensor | None) -> torch.Tensor:
         import torch
 
-        x = round_as_product_wants(x, weight.type)
+        x = round_as_product_wants(x.flatten(1), weight.type)
         out = torch.empty(len(x), weight.shape[0])
         step = max(1, TWIN_BLOCK_VALUES // weight.shape[1])
         for first in range(0, weight.shape[0], step):
