@@ -145,10 +145,10 @@ def test_the_reaper_finds_what_has_expired(device: Device, tmp_path: Path, monke
         registry.start()
         await registry.load(model, 0.0)
         for _ in range(500):
-            if not registry.residents():
+            if model.loads[0].closed:
                 break
             await asyncio.sleep(0.01)
-        assert model.loads[0].closed
+        assert model.loads[0].closed and not registry.residents()
         await registry.stop()
 
     asyncio.run(run())
