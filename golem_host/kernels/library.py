@@ -1,0 +1,246 @@
+"""Binding to the native CPU kernels (cffi, ABI mode: calls release the GIL).
+
+The shared library lies beside this file, or where the environment variable GOLEM_KERNELS_LIBRARY says. GOLEM_ISA lowers
+the instruction set it uses ("generic", "avx2", "avx512-vnni"). `src/golem_kernels.h` is the contract: it says what
+every slot of every command means.
+"""
+
+from __future__ import annotations
+
+import os
+import sys
+from enum import IntEnum
+from functools import cache
+from pathlib import Path
+from typing import Any
+
+import cffi
+import numpy as np
+from numpy.typing import NDArray
+
+ABI = 1
+"""GOLEM_ABI of the header this binding was written for."""
+
+CDEF = """
+typedef struct golem_pool golem_pool;
+typedef struct golem_cmd {
+  int32_t op;
+  int32_t axis;
+  int64_t rows;
+  void *p[8];
+  int64_t i[16];
+  double f[8];
+} golem_cmd;
+int golem_abi(void);
+const char *golem_isa(void);
+const char *golem_error_text(int code);
+int golem_act_kind(int ggml_type);
+int64_t golem_act_bytes(int kind, int64_t n);
+golem_pool *golem_pool_new(int threads);
+void golem_pool_free(golem_pool *pool);
+int golem_run(golem_pool *pool, const golem_cmd *cmds, int64_t n, const int64_t *live, int64_t *failed_at);
+int64_t golem_argmax(const float *x, int64_t n);
+int golem_top_k(const float *x, int64_t n, int64_t k, int32_t *index, float *value);
+int golem_walk_strings(const uint8_t *buf, int64_t size, int64_t at, int64_t count, int64_t *offsets);
+"""
+"""The header's declarations that this binding uses; a test compares the two."""
+
+
+class Op(IntEnum):
+    """Opcodes (`golem_cmd.op`). Pointer, integer and float slots: see the header."""
+
+    ROWS = 1
+    ACT = 2
+    MATMUL = 3
+    RMS_NORM = 4
+    ROPE_ANGLES = 5
+    ROPE = 6
+    STORE = 7
+    ATTN = 8
+    GATE = 9
+    ADD = 10
+    MUL = 11
+    SCALE = 12
+    SOFTCAP = 13
+    SELECT = 14
+    COPY = 15
+
+
+class Act(IntEnum):
+    """How an activation row is stored; `Kernels.act_kind` says which a weight type wants."""
+
+    F32 = 0
+    Q8_0 = 1
+    Q8_1 = 2
+    Q8_K = 3
+    F16 = 4
+    BF16 = 5
+
+
+class RopeStyle(IntEnum):
+    """Which values a rotation pairs."""
+
+    NORM = 0
+    NEOX = 1
+
+
+class GateKind(IntEnum):
+    """Activation of a gate."""
+
+    SILU = 0
+    GELU_TANH = 1
+
+
+class LibraryError(RuntimeError):
+    """A library file is there but cannot be used."""
+
+
+class KernelError(RuntimeError):
+    """A command of a pass failed: `code` of the header, its `text`, and the index of the command (-1: none ran)."""
+
+    def __init__(self, code: int, text: str, command_index: int) -> None:
+        super().__init__(f"kernel command {command_index}: {text}")
+        self.code = code
+        self.text = text
+        self.command_index = command_index
+
+
+class Kernels:
+    """One loaded library. `ffi` and `lib` are cffi's; `isa` names the instruction set in use."""
+
+    def __init__(self, path: Path) -> None:
+        """Load the library at `path`. Raises LibraryError when it cannot be used."""
+        self.ffi = cffi.FFI()
+        self.ffi.cdef(CDEF)
+        try:
+            self.lib: Any = self.ffi.dlopen(str(path))
+            abi = self.lib.golem_abi()
+        except (OSError, AttributeError) as error:
+            raise LibraryError(f"cannot load the kernel library {path}: {error}") from error
+        if abi != ABI:
+            raise LibraryError(
+                f"the kernel library {path} has interface version {abi}, golem-host needs {ABI}: reinstall golem-host"
+            )
+        self.isa = self._text(self.lib.golem_isa())
+        wanted = os.environ.get("GOLEM_ISA")
+        if wanted and wanted != self.isa:
+            raise LibraryError(
+                f"GOLEM_ISA={wanted}: no such instruction set in this build or on this machine; have {self.isa}"
+            )
+
+    def act_kind(self, ggml_type: int) -> int:
+        """The `Act` of the activations that weights of this ggml type are multiplied with; -1: type not supported."""
+        return self.lib.golem_act_kind(ggml_type)
+
+    def act_bytes(self, kind: int, n: int) -> int:
+        """Bytes of one activation row of n values; 0 when n does not fit the kind's blocks."""
+        return self.lib.golem_act_bytes(kind, n)
+
+    def pool(self, threads: int) -> Pool:
+        """A thread pool of that many threads (1..256), the caller of `Pool.run` included."""
+        return Pool(self, threads)
+
+    def argmax(self, x: NDArray[np.float32]) -> int:
+        """Index of the first largest value of x, shape (n,), n > 0. NaN counts as less than everything."""
+        return self.lib.golem_argmax(self._floats(x), x.size)
+
+    def top_k(self, x: NDArray[np.float32], k: int) -> tuple[NDArray[np.int32], NDArray[np.float32]]:
+        """Indices and values of the k largest of x, shape (n,), 0 < k <= n: largest first, ties by lower index."""
+        values = self._floats(x)
+        if not 0 < k <= x.size:
+            raise ValueError(f"k must be 1..{x.size}, got {k}")
+        index, value = np.empty(k, np.int32), np.empty(k, np.float32)
+        code = self.lib.golem_top_k(
+            values, x.size, k, self.ffi.from_buffer("int32_t[]", index), self.ffi.from_buffer("float[]", value)
+        )
+        if code:
+            raise MemoryError(self.error_text(code))
+        return index, value
+
+    def walk_strings(self, buffer: Any, at: int, count: int) -> NDArray[np.int64]:
+        """Where each of `count` GGUF strings (u64 length, bytes) starts in `buffer` from byte `at`; last: their end.
+
+        Returns count + 1 offsets. Raises ValueError when a string leaves the buffer.
+        """
+        if count < 0 or count > len(buffer) // 8:
+            raise ValueError(f"{count} strings do not fit into {len(buffer)} bytes")
+        offsets = np.empty(count + 1, np.int64)
+        with self.ffi.from_buffer("uint8_t[]", buffer) as start:
+            code = self.lib.golem_walk_strings(start, len(start), at, count, self.ffi.from_buffer("int64_t[]", offsets))
+        if code:
+            raise ValueError(self.error_text(code))
+        return offsets
+
+    def error_text(self, code: int) -> str:
+        """What an error code of the header means."""
+        return self._text(self.lib.golem_error_text(code))
+
+    def _text(self, pointer: Any) -> str:
+        return self.ffi.string(pointer).decode()
+
+    def _floats(self, x: NDArray[np.float32]) -> Any:
+        if x.dtype != np.float32 or x.ndim != 1 or not x.size:
+            raise ValueError(f"expected a non-empty vector of float32, got {x.dtype} of shape {x.shape}")
+        return self.ffi.from_buffer("float[]", x)
+
+
+class Pool:
+    """Compute threads for recorded passes. Usable as a context manager; `close` joins the threads."""
+
+    def __init__(self, kernels: Kernels, threads: int) -> None:
+        self._kernels = kernels
+        pool = kernels.lib.golem_pool_new(threads)
+        if pool == kernels.ffi.NULL:
+            raise ValueError(f"cannot make a pool of {threads} threads (1..256)")
+        self._pool = kernels.ffi.gc(pool, kernels.lib.golem_pool_free)
+        self._failed_at = kernels.ffi.new("int64_t *")
+        self.threads = threads
+
+    def run(self, cmds: Any, n: int, live: Any) -> None:
+        """Replay n commands (`golem_cmd[]`) with live row counts `live` (`int64_t[]`), the GIL released.
+
+        Raises KernelError naming the command that failed; commands before it have run. One run at a time.
+        """
+        if self._pool is None:
+            raise ValueError("the pool is closed")
+        code = self._kernels.lib.golem_run(self._pool, cmds, n, live, self._failed_at)
+        if code:
+            raise KernelError(code, self._kernels.error_text(code), self._failed_at[0])
+
+    def close(self) -> None:
+        """Stop and join the threads. May be called again."""
+        if self._pool is not None:
+            self._kernels.ffi.release(self._pool)
+            self._pool = None
+
+    def __enter__(self) -> Pool:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.close()
+
+
+def library_path() -> Path:
+    """Where the library is looked for."""
+    given = os.environ.get("GOLEM_KERNELS_LIBRARY")
+    suffix = {"darwin": "dylib", "win32": "dll"}.get(sys.platform, "so")
+    return Path(given) if given else Path(__file__).with_name(f"libgolem_kernels.{suffix}")
+
+
+@cache
+def load() -> Kernels | None:
+    """The library of this installation, or None where it has none (`why_missing` says why).
+
+    Raises LibraryError when there is a library that cannot be used, or GOLEM_KERNELS_LIBRARY names no file.
+    """
+    path = library_path()
+    if path.is_file():
+        return Kernels(path)
+    if os.environ.get("GOLEM_KERNELS_LIBRARY"):
+        raise LibraryError(f"GOLEM_KERNELS_LIBRARY: no such file: {path}")
+    return None
+
+
+def why_missing() -> str:
+    """One line for people when `load` gives None."""
+    return f"no kernel library at {library_path()}; install golem-host with a C++ compiler at hand to build it"

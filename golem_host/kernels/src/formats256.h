@@ -1,0 +1,203 @@
+// Unpacking super-blocks of 256 into lanes (see lanes.h). A super-block is read in kGroups groups whose bytes
+// unpack into kParts parts of 32 consecutive inputs. Every format has
+//   kBytes          bytes of a super-block
+//   kBits           bits of an unsigned weight, or 8 for a signed one
+//   kBias           what is to be subtracted from every unpacked weight
+//   kSub            inputs that share a scale: 16 or 32
+//   kMins           whether values have an offset - dmin * min
+//   head(block, stride, head)            d, dmin, scale[256 / kSub], min[256 / kSub]
+//   load(block, stride, group, raw)      the bytes of a group
+//   part<p>(raw, q[8])                   its part p
+#pragma once
+#include "blocks.h"
+#include "formats32.h"
+
+namespace golem {
+namespace GOLEM_ISA_NAMESPACE {
+
+struct Head256 {
+  vf d, dmin;
+  vi scale[16], min[16];
+};
+
+template <int byte>
+static inline vi byte_of(vi a) { return and_int(shift_right<8 * byte>(a), set_int(255)); }
+template <int byte>
+static inline vi signed_byte_of(vi a) { return shift_right_signed<24>(shift_left<24 - 8 * byte>(a)); }
+
+static inline void bytes_of(vi a, vi *out) {
+  out[0] = byte_of<0>(a);
+  out[1] = byte_of<1>(a);
+  out[2] = byte_of<2>(a);
+  out[3] = byte_of<3>(a);
+}
+
+// The eight 6-bit scales and mins of Q4_K and Q5_K, on four of them at once: one per byte.
+static inline void head_6bit(const uint8_t *block, int64_t stride, Head256 &head) {
+  vi w[4];
+  load_4_dwords(block, stride, w);
+  head.d = half_low(w[0]);
+  head.dmin = half_high(w[0]);
+  const vi six = set_int(0x3f3f3f3f), top = set_int(0x30303030);
+  bytes_of(and_int(w[1], six), head.scale);
+  bytes_of(and_int(w[2], six), head.min);
+  bytes_of(or_int(low_nibbles(w[3]), and_int(shift_right<2>(w[1]), top)), head.scale + 4);
+  bytes_of(or_int(high_nibbles(w[3]), and_int(shift_right<2>(w[2]), top)), head.min + 4);
+}
+
+// kBit of every byte, moved to the bit worth 16.
+template <int kBit>
+static inline vi bit_as_16(vi a) {
+  constexpr int left = kBit < 4 ? 4 - kBit : 0, right = kBit < 4 ? 0 : kBit - 4;
+  return and_int(shift_right<right>(shift_left<left>(a)), set_int(0x10101010));
+}
+
+// Two bits of every byte from kBit up, moved to the bits worth 16 and 32.
+template <int kBit>
+static inline vi two_bits_as_16(vi a) {
+  constexpr int left = kBit < 4 ? 4 - kBit : 0, right = kBit < 4 ? 0 : kBit - 4;
+  return and_int(shift_right<right>(shift_left<left>(a)), set_int(0x30303030));
+}
+
+template <int kBit>
+static inline vi two_bits(vi a) { return and_int(shift_right<kBit>(a), set_int(0x03030303)); }
+
+static inline void load_8_dwords(const uint8_t *p, int64_t stride, vi *out) {
+  load_4_dwords(p, stride, out);
+  load_4_dwords(p + 16, stride, out + 4);
+}
+
+struct FormatQ4_K {
+  static constexpr int kBytes = 144, kBits = 4, kBias = 0, kSub = 32, kGroups = 4, kParts = 2, kRaw = 8;
+  static constexpr bool kMins = true;
+  static void head(const uint8_t *block, int64_t stride, Head256 &head) { head_6bit(block, stride, head); }
+  static void load(const uint8_t *block, int64_t stride, int group, vi *raw) { load_8_dwords(block + 16 + 32 * group, stride, raw); }
+  template <int p>
+  static void part(const vi *raw, vi *q) {
+    for (int j = 0; j < 8; j++) q[j] = low_nibbles(shift_right<4 * p>(raw[j]));
+  }
+};
+
+// One group of 256: the high bits of all parts lie in the same 32 bytes.
+struct FormatQ5_K {
+  static constexpr int kBytes = 176, kBits = 5, kBias = 0, kSub = 32, kGroups = 1, kParts = 8, kRaw = 40;
+  static constexpr bool kMins = true;
+  static void head(const uint8_t *block, int64_t stride, Head256 &head) { head_6bit(block, stride, head); }
+  static void load(const uint8_t *block, int64_t stride, int, vi *raw) {
+    for (int i = 0; i < 5; i++) load_8_dwords(block + 16 + 32 * i, stride, raw + 8 * i);
+  }
+  template <int p>
+  static void part(const vi *raw, vi *q) {
+    const vi *low = raw + 8 + 8 * (p / 2);
+    for (int j = 0; j < 8; j++) q[j] = or_int(low_nibbles(shift_right<4 * (p % 2)>(low[j])), bit_as_16<p>(raw[j]));
+  }
+};
+
+struct FormatQ6_K {
+  static constexpr int kBytes = 210, kBits = 6, kBias = 32, kSub = 16, kGroups = 2, kParts = 4, kRaw = 24;
+  static constexpr bool kMins = false;
+  static void head(const uint8_t *block, int64_t stride, Head256 &head) {
+    head.d = half_high(load_dword(block + 206, stride));
+    vi w[4];
+    load_4_dwords(block + 192, stride, w);
+    for (int i = 0; i < 4; i++) {
+      head.scale[4 * i] = signed_byte_of<0>(w[i]);
+      head.scale[4 * i + 1] = signed_byte_of<1>(w[i]);
+      head.scale[4 * i + 2] = signed_byte_of<2>(w[i]);
+      head.scale[4 * i + 3] = signed_byte_of<3>(w[i]);
+    }
+  }
+  static void load(const uint8_t *block, int64_t stride, int group, vi *raw) {
+    load_8_dwords(block + 64 * group, stride, raw);
+    load_8_dwords(block + 64 * group + 32, stride, raw + 8);
+    load_8_dwords(block + 128 + 32 * group, stride, raw + 16);
+  }
+  template <int p>
+  static void part(const vi *raw, vi *q) {
+    const vi *low = raw + 8 * (p % 2), *high = raw + 16;
+    for (int j = 0; j < 8; j++) q[j] = or_int(low_nibbles(shift_right<4 * (p / 2)>(low[j])), two_bits_as_16<2 * p>(high[j]));
+  }
+};
+
+struct FormatQ2_K {
+  static constexpr int kBytes = 84, kBits = 4, kBias = 0, kSub = 16, kGroups = 2, kParts = 4, kRaw = 8;
+  static constexpr bool kMins = true;
+  static void head(const uint8_t *block, int64_t stride, Head256 &head) {
+    const vi dd = load_dword(block + 80, stride);
+    head.d = half_low(dd);
+    head.dmin = half_high(dd);
+    vi w[4];
+    load_4_dwords(block, stride, w);
+    for (int i = 0; i < 4; i++) {
+      bytes_of(low_nibbles(w[i]), head.scale + 4 * i);
+      bytes_of(high_nibbles(w[i]), head.min + 4 * i);
+    }
+  }
+  static void load(const uint8_t *block, int64_t stride, int group, vi *raw) { load_8_dwords(block + 16 + 32 * group, stride, raw); }
+  template <int p>
+  static void part(const vi *raw, vi *q) {
+    for (int j = 0; j < 8; j++) q[j] = two_bits<2 * p>(raw[j]);
+  }
+};
+
+// The mask of high bits (32 bytes, bit e / 32) follows the group's own bytes in raw.
+struct FormatQ3_K {
+  static constexpr int kBytes = 110, kBits = 4, kBias = 4, kSub = 16, kGroups = 2, kParts = 4, kRaw = 16;
+  static constexpr bool kMins = false;
+  static void head(const uint8_t *block, int64_t stride, Head256 &head) {
+    head.d = half_high(load_dword(block + 106, stride));
+    const vi a = load_dword(block + 96, stride), b = load_dword(block + 100, stride), c = load_dword(block + 104, stride);
+    const vi top = set_int(0x30303030);
+    bytes_of(or_int(low_nibbles(a), and_int(shift_left<4>(c), top)), head.scale);
+    bytes_of(or_int(low_nibbles(b), and_int(shift_left<2>(c), top)), head.scale + 4);
+    bytes_of(or_int(high_nibbles(a), and_int(c, top)), head.scale + 8);
+    bytes_of(or_int(high_nibbles(b), and_int(shift_right<2>(c), top)), head.scale + 12);
+    for (int j = 0; j < 16; j++) head.scale[j] = sub_int(head.scale[j], set_int(32));
+  }
+  static void load(const uint8_t *block, int64_t stride, int group, vi *raw) {
+    load_8_dwords(block + 32 + 32 * group, stride, raw);
+    load_8_dwords(block, stride, raw + 8);
+    for (int j = 8; j < 16 && group == 1; j++) raw[j] = shift_right<4>(raw[j]);
+  }
+  template <int p>
+  static void part(const vi *raw, vi *q) {
+    for (int j = 0; j < 8; j++) q[j] = or_int(two_bits<2 * p>(raw[j]), shift_right<2>(bit_as_16<p>(raw[8 + j])));
+  }
+};
+
+struct FormatIQ4_XS {
+  static constexpr int kBytes = 136, kBits = 8, kBias = kSignedBias, kSub = 32, kGroups = 8, kParts = 1, kRaw = 4;
+  static constexpr bool kMins = false;
+  static void head(const uint8_t *block, int64_t stride, Head256 &head) {
+    const vi dh = load_dword(block, stride), low = load_dword(block + 4, stride);
+    head.d = half_low(dh);
+    vi even[4], odd[4];
+    bytes_of(low_nibbles(low), even);
+    bytes_of(high_nibbles(low), odd);
+    vi high[8];
+    high[0] = shift_right<16>(dh);
+    high[1] = shift_right<18>(dh);
+    high[2] = shift_right<20>(dh);
+    high[3] = shift_right<22>(dh);
+    high[4] = shift_right<24>(dh);
+    high[5] = shift_right<26>(dh);
+    high[6] = shift_right<28>(dh);
+    high[7] = shift_right<30>(dh);
+    for (int j = 0; j < 8; j++) {
+      const vi top = shift_left<4>(and_int(high[j], set_int(3)));
+      head.scale[j] = sub_int(or_int(j % 2 == 0 ? even[j / 2] : odd[j / 2], top), set_int(32));
+    }
+  }
+  static void load(const uint8_t *block, int64_t stride, int group, vi *raw) { load_4_dwords(block + 8 + 16 * group, stride, raw); }
+  template <int p>
+  static void part(const vi *raw, vi *q) {
+    const vi table = lane_table(kIq4Values);
+    for (int j = 0; j < 4; j++) {
+      q[j] = signed_bytes(table_values(table, low_nibbles(raw[j])));
+      q[j + 4] = signed_bytes(table_values(table, high_nibbles(raw[j])));
+    }
+  }
+};
+
+}  // namespace GOLEM_ISA_NAMESPACE
+}  // namespace golem

@@ -1,0 +1,154 @@
+/* The native CPU kernels of golem-host: the contract between the library and its callers.
+ *
+ * A recorded pass is a flat array of golem_cmd that golem_run replays in order, with no call back into
+ * the caller. Every matrix is row-major float32 unless a slot says otherwise, one row per column of the
+ * pass (a token). The live row count R of a command is live[axis] when axis >= 0, else rows; with
+ * axis >= 0, rows is the capacity of the command's buffers and a live count outside 0..rows is
+ * GOLEM_E_ROWS. R = 0 makes a command do nothing. Unused slots are zero. "ggml type" numbers are those
+ * of GGUF files. Buffers must not overlap unless a command says that it may work in place.
+ *
+ * Law: the bits of a row of any result depend on that row's inputs alone, never on R, on the other rows,
+ * on the number of threads, or on how the work was cut. Quantized products, moreover, have the same bits
+ * on every instruction set.
+ *
+ * The text between the cdef marks is what the Python binding declares. */
+#ifndef GOLEM_KERNELS_H
+#define GOLEM_KERNELS_H
+
+#include <stdint.h>
+
+#define GOLEM_ABI 1
+
+#ifdef __cplusplus
+extern "C" {
+#endif
+#pragma GCC visibility push(default) /* the library hides everything else */
+
+/* cdef begin */
+typedef struct golem_pool golem_pool;
+typedef struct golem_cmd {
+  int32_t op;   /* golem_op */
+  int32_t axis; /* entry of live[] that holds the row count, or -1 */
+  int64_t rows; /* row count (axis < 0) or capacity in rows (axis >= 0) */
+  void *p[8];
+  int64_t i[16];
+  double f[8];
+} golem_cmd;
+
+enum golem_op {
+  /* out[R,n] = dequantized rows of a table.
+   * p: 0 out, 1 ids int32[R], 2 table.  i: 0 n, 1 ggml type, 2 row stride in bytes, 3 rows of the table.
+   * An id outside the table: GOLEM_E_ID, nothing written. */
+  GOLEM_OP_ROWS = 1,
+  /* out = R activation rows of golem_act_bytes(kind, n) bytes each, quantized from x f32[R,n].
+   * p: 0 out, 1 x.  i: 0 n, 1 golem_act. */
+  GOLEM_OP_ACT = 2,
+  /* out[R,m] = x[R,k] . W[m,k]^T + bias.
+   * p: 0 out, 1 x (activation rows of golem_act_kind(type)), 2 W (rows packed as in a GGUF file), 3 bias f32[m] or NULL.
+   * i: 0 m, 1 k, 2 ggml type. */
+  GOLEM_OP_MATMUL = 3,
+  /* out[R*inner,n] = x / sqrt(mean(x^2) + eps) * weight.  May work in place.
+   * p: 0 out, 1 x, 2 weight f32[n] or NULL.  i: 0 n, 1 inner (norms per live row: heads, else 1).  f: 0 eps. */
+  GOLEM_OP_RMS_NORM = 4,
+  /* out f32[R,n_rot/2,2] = (cos, sin) of every position.
+   * p: 0 out, 1 positions int32[R], 2 factors f32[n_rot/2] (divide the angle) or NULL.
+   * i: 0 n_rot, 1 n_ctx_orig (YaRN).
+   * f: 0 base, 1 freq_scale, 2 ext_factor (0: no YaRN), 3 attn_factor (magnitude; plain: 1), 4 beta_fast, 5 beta_slow.
+   * With ext_factor != 0 the magnitude is attn_factor * (1 + 0.1 ln(1 / freq_scale)). */
+  GOLEM_OP_ROPE_ANGLES = 5,
+  /* out f32[R,heads,hd] = x rotated by the angles; dims >= n_rot are copied.  May work in place.
+   * p: 0 out, 1 x, 2 angles f32[R,n_rot/2,2].  i: 0 heads, 1 hd, 2 n_rot, 3 golem_rope. */
+  GOLEM_OP_ROPE = 6,
+  /* Writes k and v as f16 into the slot caches, at cell position % ring.
+   * p: 0 k cache f16[slots,kv_heads,ring,hd], 1 v cache f16[slots,kv_heads,ring,vd], 2 k f32[R,kv_heads,hd],
+   *    3 v f32[R,kv_heads,vd], 4 slot int32[R], 5 position int32[R].
+   * i: 0 kv_heads, 1 hd, 2 vd, 3 ring, 4 slots.
+   * GOLEM_E_SLOT, GOLEM_E_POSITION (negative): nothing written. */
+  GOLEM_OP_STORE = 7,
+  /* out f32[R,heads,vd] = softmax(scale * q . k) v over positions max(0, pos - window + 1) .. pos of the row's slot.
+   * Head h reads kv head h / (heads / kv_heads). Keys are taken in blocks of 64 that start at absolute positions
+   * that are multiples of 64. softcap > 0: scores become softcap * tanh(score / softcap).
+   * p: 0 out, 1 q f32[R,heads,hd], 2 k cache, 3 v cache, 4 slot int32[R], 5 position int32[R].
+   * i: 0 heads, 1 kv_heads, 2 hd, 3 vd, 4 ring, 5 slots, 6 window (0: all).  f: 0 scale, 1 softcap (0: none).
+   * GOLEM_E_SLOT; GOLEM_E_POSITION (negative, or more positions attended than the ring holds). */
+  GOLEM_OP_ATTN = 8,
+  /* out[R,n] = act(gate) * up.  out may be gate or up.
+   * p: 0 out, 1 gate, 2 up.  i: 0 n, 1 golem_gate. */
+  GOLEM_OP_GATE = 9,
+  /* out[R,n] = a + b.  out may be a or b.  p: 0 out, 1 a, 2 b.  i: 0 n, 1 one if b is a single row f32[n], else 0. */
+  GOLEM_OP_ADD = 10,
+  /* out[R,n] = a * b; slots as GOLEM_OP_ADD. */
+  GOLEM_OP_MUL = 11,
+  /* out[R,n] = x * f[0].  May work in place.  p: 0 out, 1 x.  i: 0 n. */
+  GOLEM_OP_SCALE = 12,
+  /* out[R,n] = cap * tanh(x / cap).  May work in place.  p: 0 out, 1 x.  i: 0 n.  f: 0 cap. */
+  GOLEM_OP_SOFTCAP = 13,
+  /* out[R,n] = x[index[r]].
+   * p: 0 out, 1 x, 2 index int32[R].  i: 0 n, 1 axis whose live count is the number of rows of x, or -1, 2 that number when i[1] < 0.
+   * An index outside x: GOLEM_E_INDEX, nothing written. */
+  GOLEM_OP_SELECT = 14,
+  /* out[R,n] = x.  p: 0 out, 1 x.  i: 0 n. */
+  GOLEM_OP_COPY = 15
+};
+
+enum golem_act {      /* how one row of n activations is stored; the bytes are private to the library */
+  GOLEM_ACT_F32 = 0,  /* float32[n]: the row itself, no GOLEM_OP_ACT needed */
+  GOLEM_ACT_Q8_0 = 1, /* n % 32 == 0 */
+  GOLEM_ACT_Q8_1 = 2, /* n % 32 == 0 */
+  GOLEM_ACT_Q8_K = 3, /* n % 256 == 0 */
+  GOLEM_ACT_F16 = 4,
+  GOLEM_ACT_BF16 = 5
+};
+
+enum golem_rope {
+  GOLEM_ROPE_NORM = 0, /* pairs (2i, 2i+1) */
+  GOLEM_ROPE_NEOX = 1  /* pairs (i, i + n_rot/2) */
+};
+
+enum golem_gate {
+  GOLEM_GATE_SILU = 0,
+  GOLEM_GATE_GELU_TANH = 1 /* through float16, as ggml: x <= -10 gives 0, x >= 10 gives x */
+};
+
+enum golem_error {
+  GOLEM_OK = 0,
+  GOLEM_E_OP = 1,
+  GOLEM_E_SHAPE = 2,
+  GOLEM_E_TYPE = 3,
+  GOLEM_E_NULL = 4,
+  GOLEM_E_ROWS = 5,
+  GOLEM_E_ID = 6,
+  GOLEM_E_SLOT = 7,
+  GOLEM_E_POSITION = 8,
+  GOLEM_E_INDEX = 9,
+  GOLEM_E_MEMORY = 10,
+  GOLEM_E_BUSY = 11,
+  GOLEM_E_STRINGS = 12
+};
+
+int golem_abi(void);               /* GOLEM_ABI of the library */
+const char *golem_isa(void);       /* "generic", "avx2", "avx512-vnni": the best the machine has; env GOLEM_ISA may lower it */
+const char *golem_error_text(int code);
+int golem_act_kind(int ggml_type); /* golem_act that MATMUL wants with these weights, -1 where the type is not supported */
+int64_t golem_act_bytes(int kind, int64_t n); /* bytes of one activation row, a multiple of 4; 0 where n does not fit */
+
+golem_pool *golem_pool_new(int threads); /* threads (1..256) include the caller of golem_run; NULL on failure */
+void golem_pool_free(golem_pool *pool);
+/* Replays n commands. 0, or the error of the command whose index is put in *failed_at; commands before it
+ * have run. One golem_run at a time per pool (else GOLEM_E_BUSY). */
+int golem_run(golem_pool *pool, const golem_cmd *cmds, int64_t n, const int64_t *live, int64_t *failed_at);
+
+int64_t golem_argmax(const float *x, int64_t n); /* first index of the largest value, NaN below all; -1 for n <= 0 */
+/* The k largest of x f32[n] (NaN below all), largest first, ties by lower index. 0 < k <= n, else GOLEM_E_SHAPE. */
+int golem_top_k(const float *x, int64_t n, int64_t k, int32_t *index, float *value);
+/* Walks count GGUF strings (uint64 length, bytes) in buf[0..size) from byte `at`: offsets[j] is where string j's
+ * length field starts, offsets[count] the end of the last. GOLEM_E_STRINGS when one leaves the buffer. */
+int golem_walk_strings(const uint8_t *buf, int64_t size, int64_t at, int64_t count, int64_t *offsets);
+/* cdef end */
+
+#pragma GCC visibility pop
+
+#ifdef __cplusplus
+}
+#endif
+#endif

@@ -1,0 +1,26 @@
+// Declarations of the functions that are compiled once per instruction set; isa_table.cpp collects them.
+#pragma once
+#include "kernels.h"
+#include "simd.h"
+
+namespace golem {
+namespace GOLEM_ISA_NAMESPACE {
+
+void quantize(int kind, const float *x, int64_t n, uint8_t *out);
+void store_half_row(uint16_t *out, const float *x, int64_t n);
+void rms_norm(float *out, const float *x, const float *weight, int64_t n, float eps);
+void rotate(float *out, const float *x, const float *angles, int64_t hd, int64_t n_rot, int style);
+void attend(const Attention &attention, int64_t row, int64_t kv_head, int64_t slot, int64_t pos);
+void gate_silu(float *out, const float *gate, const float *up, int64_t n);
+void gate_gelu(float *out, const float *gate, const float *up, int64_t n);
+void add(float *out, const float *a, const float *b, int64_t n);
+void mul(float *out, const float *a, const float *b, int64_t n);
+void scale(float *out, const float *x, float by, int64_t n);
+void softcap(float *out, const float *x, float cap, int64_t n);
+
+ProductFn float_product(int type);      // F32, F16, BF16
+ProductFn quantized_product(int type);  // the others; nullptr for unsupported types
+extern const int64_t kQuantizedRows;    // weight rows of a tile of quantized_product
+
+}  // namespace GOLEM_ISA_NAMESPACE
+}  // namespace golem

@@ -1,0 +1,36 @@
+// The table of one instruction set.
+#include "isa_functions.h"
+
+namespace golem {
+namespace GOLEM_ISA_NAMESPACE {
+
+void fill(Kernels &table) {
+#if defined(GOLEM_ISA_AVX512)
+  table.name = "avx512-vnni";
+#elif defined(GOLEM_ISA_AVX2)
+  table.name = "avx2";
+#else
+  table.name = "generic";
+#endif
+  for (int type = 0; type < kTypes; type++) {
+    table.product[type] = float_product(type);
+    table.product_rows[type] = 1;
+    if (table.product[type] != nullptr) continue;
+    table.product[type] = quantized_product(type);
+    table.product_rows[type] = kQuantizedRows;
+  }
+  table.quantize = quantize;
+  table.store_half = store_half_row;
+  table.rms_norm = rms_norm;
+  table.rotate = rotate;
+  table.attend = attend;
+  table.gate_silu = gate_silu;
+  table.gate_gelu = gate_gelu;
+  table.add = add;
+  table.mul = mul;
+  table.scale = scale;
+  table.softcap = softcap;
+}
+
+}  // namespace GOLEM_ISA_NAMESPACE
+}  // namespace golem

@@ -1,0 +1,60 @@
+// What every instruction set provides. Each function works on one row (or one tile of rows) and says
+// nothing about threads; the ops_*.cpp files cut the work.
+#pragma once
+#include <cstdint>
+
+#include "blocks.h"
+
+namespace golem {
+
+// One product: out[rows,m] = x[rows,k] . w[m,k]^T + bias.
+struct Product {
+  const uint8_t *w;
+  int64_t w_stride;  // bytes of a weight row
+  const uint8_t *x;
+  int64_t x_stride;  // bytes of an activation row
+  const float *bias;  // or nullptr
+  float *out;
+  int64_t rows, m, k;
+};
+
+// Computes out[:, begin:end] for every activation row.
+using ProductFn = void (*)(const Product &product, int64_t begin, int64_t end);
+
+struct Cache {
+  const uint16_t *k, *v;  // f16 [slots, kv_heads, ring, hd] and [slots, kv_heads, ring, vd]
+  int64_t kv_heads, ring, hd, vd;
+};
+
+struct Attention {
+  Cache cache;
+  const float *q;  // [rows, heads, hd]
+  float *out;      // [rows, heads, vd]
+  int64_t heads, window;
+  float scale, softcap;
+};
+
+constexpr int64_t kMaxHeadDim = 1024;
+
+struct Kernels {
+  const char *name;
+  ProductFn product[kTypes];        // nullptr for unsupported types
+  int64_t product_rows[kTypes];     // a range should begin at a multiple of this
+  void (*quantize)(int kind, const float *x, int64_t n, uint8_t *out);
+  void (*rms_norm)(float *out, const float *x, const float *weight, int64_t n, float eps);
+  void (*rotate)(float *out, const float *x, const float *angles, int64_t hd, int64_t n_rot, int style);
+  void (*store_half)(uint16_t *out, const float *x, int64_t n);
+  // One row of queries, the heads that share one kv head; slot and pos of that row.
+  void (*attend)(const Attention &attention, int64_t row, int64_t kv_head, int64_t slot, int64_t pos);
+  void (*gate_silu)(float *out, const float *gate, const float *up, int64_t n);
+  void (*gate_gelu)(float *out, const float *gate, const float *up, int64_t n);
+  void (*add)(float *out, const float *a, const float *b, int64_t n);
+  void (*mul)(float *out, const float *a, const float *b, int64_t n);
+  void (*scale)(float *out, const float *x, float by, int64_t n);
+  void (*softcap)(float *out, const float *x, float cap, int64_t n);
+};
+
+// The instruction set chosen when first asked: the best of this machine, or what GOLEM_ISA lowers it to.
+const Kernels &kernels();
+
+}  // namespace golem

@@ -1,0 +1,35 @@
+// RMS norm of one row. The squares are summed in double, as ggml does, in eight partial sums.
+#include <cmath>
+
+#include "isa_functions.h"
+#include "simd.h"
+
+namespace golem {
+namespace GOLEM_ISA_NAMESPACE {
+namespace {
+
+double sum_of_squares(const float *x, int64_t n) {
+  double part[8] = {0};
+  int64_t i = 0;
+  for (; i + 8 <= n; i += 8)
+    for (int j = 0; j < 8; j++) part[j] += static_cast<double>(x[i + j] * x[i + j]);
+  for (int j = 0; i + j < n; j++) part[j] += static_cast<double>(x[i + j] * x[i + j]);
+  return ((part[0] + part[4]) + (part[2] + part[6])) + ((part[1] + part[5]) + (part[3] + part[7]));
+}
+
+}  // namespace
+
+void rms_norm(float *out, const float *x, const float *weight, int64_t n, float eps) {
+  const float mean = static_cast<float>(sum_of_squares(x, n) / static_cast<double>(n));
+  const float by = 1.0f / sqrtf(mean + eps);
+  if (weight == nullptr) {
+    scale(out, x, by, n);
+    return;
+  }
+  const vf s = set1(by);
+  for (int64_t i = 0; i < n; i += kWidth)
+    store_part(out + i, load_part(x + i, n - i) * s * load_part(weight + i, n - i), n - i);
+}
+
+}  // namespace GOLEM_ISA_NAMESPACE
+}  // namespace golem

@@ -1,0 +1,69 @@
+// Commands that work row by row or value by value: norms, gates, sums, products, caps.
+#include "command.h"
+
+namespace golem {
+namespace {
+
+// Calls fn(out, x, n) for spans of out[R,n] and x[R,n].
+template <class Fn>
+int unary(const Command &c, double ns_per_value, Fn fn) {
+  const int64_t n = c.i(0);
+  if (!c.pointers(2)) return GOLEM_E_NULL;
+  if (!sizes_fit(n)) return GOLEM_E_SHAPE;
+  c.share(c.rows, ns_per_value * static_cast<double>(n), [&](int64_t begin, int64_t end) {
+    fn(c.out<float>(0) + begin * n, c.in<float>(1) + begin * n, (end - begin) * n);
+  });
+  return GOLEM_OK;
+}
+
+// out[R,n] = fn of a[R,n] and b, which is [R,n] or one row.
+int binary(const Command &c, void (*fn)(float *, const float *, const float *, int64_t)) {
+  const int64_t n = c.i(0), one_row = c.i(1);
+  if (!c.pointers(3)) return GOLEM_E_NULL;
+  if (!sizes_fit(n) || one_row < 0 || one_row > 1) return GOLEM_E_SHAPE;
+  c.share(c.rows, 0.25 * static_cast<double>(n), [&](int64_t begin, int64_t end) {
+    for (int64_t r = begin; r < end; r++)
+      fn(c.out<float>(0) + r * n, c.in<float>(1) + r * n, c.in<float>(2) + (one_row ? 0 : r * n), n);
+  });
+  return GOLEM_OK;
+}
+
+}  // namespace
+
+int run_rms_norm(const Command &c) {
+  const int64_t n = c.i(0), inner = c.i(1);
+  if (!c.pointers(2)) return GOLEM_E_NULL;
+  if (!sizes_fit(n, inner)) return GOLEM_E_SHAPE;
+  c.share(c.rows * inner, 0.7 * static_cast<double>(n), [&](int64_t begin, int64_t end) {
+    for (int64_t r = begin; r < end; r++)
+      kernels().rms_norm(c.out<float>(0) + r * n, c.in<float>(1) + r * n, c.in<float>(2), n, c.f(0));
+  });
+  return GOLEM_OK;
+}
+
+int run_gate(const Command &c) {
+  const int64_t n = c.i(0), act = c.i(1);
+  if (!c.pointers(3)) return GOLEM_E_NULL;
+  if (act != GOLEM_GATE_SILU && act != GOLEM_GATE_GELU_TANH) return GOLEM_E_TYPE;
+  if (!sizes_fit(n)) return GOLEM_E_SHAPE;
+  const auto fn = act == GOLEM_GATE_SILU ? kernels().gate_silu : kernels().gate_gelu;
+  c.share(c.rows, 1.0 * static_cast<double>(n), [&](int64_t begin, int64_t end) {
+    fn(c.out<float>(0) + begin * n, c.in<float>(1) + begin * n, c.in<float>(2) + begin * n, (end - begin) * n);
+  });
+  return GOLEM_OK;
+}
+
+int run_add(const Command &c) { return binary(c, kernels().add); }
+
+int run_mul(const Command &c) { return binary(c, kernels().mul); }
+
+int run_scale(const Command &c) {
+  return unary(c, 0.25, [&](float *out, const float *x, int64_t n) { kernels().scale(out, x, c.f(0), n); });
+}
+
+int run_softcap(const Command &c) {
+  if (!(c.f(0) > 0)) return GOLEM_E_SHAPE;
+  return unary(c, 2.0, [&](float *out, const float *x, int64_t n) { kernels().softcap(out, x, c.f(0), n); });
+}
+
+}  // namespace golem

@@ -1,0 +1,92 @@
+// Portable quantized products, one weight row at a time. They define the order of every sum that the vector
+// versions (product_lanes.cpp) keep to the bit: whole numbers are exact within a block; between blocks, in
+// ascending order, sum = sum + (d_w * d_a) * float(whole), then the offset term, with no fused steps.
+#include "product_blocks.h"
+
+#include "activation.h"
+#include "decode.h"
+
+namespace golem {
+namespace {
+
+int32_t dot(const int8_t *a, const int8_t *b, int n) {
+  int32_t s = 0;
+  for (int i = 0; i < n; i++) s += static_cast<int16_t>(a[i]) * static_cast<int16_t>(b[i]);
+  return s;
+}
+
+// One block of 32 with a Q8_0 row.
+struct With8_0 {
+  static constexpr int64_t n = 32;
+  static void add(const Decoded &w, const ActView &x, int64_t b, float &sum) {
+    sum = sum + (w.d * x.d()[b]) * static_cast<float>(dot(w.q, x.q() + 32 * b, 32));
+  }
+};
+
+// One block of 32 with a Q8_1 row: the offset m is -dmin.
+struct With8_1 {
+  static constexpr int64_t n = 32;
+  static void add(const Decoded &w, const ActView &x, int64_t b, float &sum) {
+    With8_0::add(w, x, b, sum);
+    sum = sum + -w.dmin * x.s()[b];
+  }
+};
+
+// One block of 256 with a Q8_K row.
+template <bool kMins>
+struct With8_K {
+  static constexpr int64_t n = 256;
+  static void add(const Decoded &w, const ActView &x, int64_t b, float &sum) {
+    const int8_t *q = x.q() + 256 * b;
+    const int16_t *sums = x.sum16() + 16 * b;
+    int32_t scaled = 0, mins = 0;
+    for (int j = 0; j < 256 / w.sub; j++) scaled += w.scale[j] * dot(w.q + j * w.sub, q + j * w.sub, w.sub);
+    sum = sum + (w.d * x.d()[b]) * static_cast<float>(scaled);
+    if (!kMins) return;
+    for (int j = 0; j < 16; j++) mins += w.min[16 * j / w.sub] * sums[j];
+    sum = sum - (w.dmin * x.d()[b]) * static_cast<float>(mins);
+  }
+};
+
+// Columns are taken a few at a time, so that a decoded block is used more than once.
+template <int type, class With>
+void product(const Product &p, int64_t begin, int64_t end) {
+  constexpr int64_t kColumns = 8;
+  const DecodeFn decode = block_decoder(type);
+  const int64_t bytes = block_info(type).bytes;
+  Decoded block;
+  for (int64_t o = begin; o < end; o++) {
+    for (int64_t c = 0; c < p.rows; c += kColumns) {
+      const int64_t count = p.rows - c < kColumns ? p.rows - c : kColumns;
+      float sum[kColumns] = {0};
+      for (int64_t b = 0; b < p.k / With::n; b++) {
+        decode(p.w + o * p.w_stride + b * bytes, block);
+        for (int64_t j = 0; j < count; j++) With::add(block, ActView{p.x + (c + j) * p.x_stride, p.k}, b, sum[j]);
+      }
+      const float bias = p.bias == nullptr ? 0.0f : p.bias[o];
+      for (int64_t j = 0; j < count; j++) p.out[(c + j) * p.m + o] = sum[j] + bias;
+    }
+  }
+}
+
+}  // namespace
+
+ProductFn portable_product(int type) {
+  switch (type) {
+    case Q4_0: return product<Q4_0, With8_0>;
+    case Q4_1: return product<Q4_1, With8_1>;
+    case Q5_0: return product<Q5_0, With8_0>;
+    case Q5_1: return product<Q5_1, With8_1>;
+    case Q8_0: return product<Q8_0, With8_0>;
+    case IQ4_NL: return product<IQ4_NL, With8_0>;
+    case Q2_K: return product<Q2_K, With8_K<true>>;
+    case Q3_K: return product<Q3_K, With8_K<false>>;
+    case Q4_K: return product<Q4_K, With8_K<true>>;
+    case Q5_K: return product<Q5_K, With8_K<true>>;
+    case Q6_K: return product<Q6_K, With8_K<false>>;
+    case IQ4_XS: return product<IQ4_XS, With8_K<false>>;
+    default: return nullptr;
+  }
+}
+
+}  // namespace golem

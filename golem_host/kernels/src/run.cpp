@@ -1,0 +1,99 @@
+// Replaying a recorded pass.
+#include <atomic>
+
+#include "command.h"
+
+namespace {
+
+using golem::Command;
+
+int (*const kOps[])(const Command &) = {
+    nullptr,
+    golem::run_rows,
+    golem::run_act,
+    golem::run_matmul,
+    golem::run_rms_norm,
+    golem::run_rope_angles,
+    golem::run_rope,
+    golem::run_store,
+    golem::run_attn,
+    golem::run_gate,
+    golem::run_add,
+    golem::run_mul,
+    golem::run_scale,
+    golem::run_softcap,
+    golem::run_select,
+    golem::run_copy,
+};
+constexpr int32_t kOpCount = sizeof kOps / sizeof kOps[0];
+static_assert(kOpCount == GOLEM_OP_COPY + 1, "one entry per opcode");
+
+}  // namespace
+
+struct golem_pool {
+  explicit golem_pool(int threads) : pool(threads) {}
+  golem::Pool pool;
+  std::atomic<bool> busy{false};
+};
+
+namespace {
+
+int run_command(const golem_cmd &cmd, const int64_t *live, golem::Pool &pool) {
+  if (cmd.op <= 0 || cmd.op >= kOpCount) return GOLEM_E_OP;
+  int64_t rows = cmd.rows;
+  if (cmd.axis >= 0) {
+    if (live == nullptr) return GOLEM_E_NULL;
+    rows = live[cmd.axis];
+    if (rows > cmd.rows) return GOLEM_E_ROWS;
+  }
+  if (rows < 0 || rows >= int64_t{1} << 31) return GOLEM_E_ROWS;
+  if (rows == 0) return GOLEM_OK;
+  return kOps[cmd.op](Command{cmd, live, rows, pool});
+}
+
+}  // namespace
+
+golem_pool *golem_pool_new(int threads) {
+  if (threads < 1 || threads > 256) return nullptr;
+  try {
+    return new golem_pool(threads);
+  } catch (...) {
+    return nullptr;
+  }
+}
+
+void golem_pool_free(golem_pool *pool) { delete pool; }
+
+int golem_run(golem_pool *pool, const golem_cmd *cmds, int64_t n, const int64_t *live, int64_t *failed_at) {
+  if (pool == nullptr || failed_at == nullptr || (cmds == nullptr && n > 0)) return GOLEM_E_NULL;
+  *failed_at = -1;
+  if (pool->busy.exchange(true)) return GOLEM_E_BUSY;
+  int error = GOLEM_OK;
+  for (int64_t at = 0; at < n && error == GOLEM_OK; at++) {
+    error = run_command(cmds[at], live, pool->pool);
+    if (error != GOLEM_OK) *failed_at = at;
+  }
+  pool->busy.store(false);
+  return error;
+}
+
+int golem_abi(void) { return GOLEM_ABI; }
+
+const char *golem_error_text(int code) {
+  switch (code) {
+    case GOLEM_OK: return "no error";
+    case GOLEM_E_OP: return "unknown opcode";
+    case GOLEM_E_SHAPE: return "a size or constant of the command is out of range, or does not fit the block type";
+    case GOLEM_E_TYPE: return "weight, activation, style or gate type not supported";
+    case GOLEM_E_NULL: return "a pointer is missing";
+    case GOLEM_E_ROWS: return "live row count outside the capacity of the command";
+    case GOLEM_E_ID: return "row id outside the table";
+    case GOLEM_E_SLOT: return "slot outside the cache";
+    case GOLEM_E_POSITION: return "position negative, or more positions attended than the cache ring holds";
+    case GOLEM_E_INDEX: return "row index outside the source";
+    case GOLEM_E_MEMORY: return "out of memory";
+    case GOLEM_E_BUSY: return "the pool is already running";
+    case GOLEM_E_STRINGS: return "a string leaves the buffer";
+    default: return "unknown error code";
+  }
+}
