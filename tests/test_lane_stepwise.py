@@ -93,6 +93,21 @@ def test_a_seat_is_free_in_the_pass_after_its_client_left() -> None:
     assert next_one.end is End.DONE and not stepper.left
 
 
+def test_a_client_that_leaves_during_a_pass_gives_its_seat_back() -> None:
+    class LeavesDuringThePass(Counting):
+        def step(self) -> None:
+            gone.cancel()
+            super().step()
+
+    stepper = LeavesDuringThePass(1)
+    lane = StepwiseLane("test", stepper, kind="test")
+    gone, next_one = Job(50), Job(1)
+    lane.submit(gone)
+    lane.submit(next_one)
+    run_all(lane)
+    assert next_one.end is End.DONE and not stepper.left
+
+
 def test_a_client_that_leaves_in_line_never_takes_a_seat() -> None:
     lane, stepper = lane_of(1)
     first, second = Job(1), Job(7)

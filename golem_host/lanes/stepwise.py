@@ -31,7 +31,7 @@ class Stepper(Protocol):
         ...
 
     def release(self, job: Job[Any]) -> None:
-        """Free the seat of a job that was cancelled."""
+        """Free the seat of a job that was cancelled, if it still has one."""
         ...
 
     def recover(self) -> None:
@@ -93,7 +93,8 @@ class StepwiseLane(Lane):
                 log.exception("%s: a pass failed", self.name)
                 self._fail_pass(error)
             self.passes += 1
-            self._seated = [job for job in self._seated if job.end is None]
+            # One whose client left during the pass still holds its seat, unless the stepper ended it in that very pass.
+            self._seated = [job for job in self._seated if job.end is None or job.cancelled]
             self._last_pass = self._clock() - started
         self._ready_since = None
 
