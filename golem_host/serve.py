@@ -57,8 +57,9 @@ def listen(address: Address) -> socket.socket:
         family = socket.getaddrinfo(address.host, address.port, type=socket.SOCK_STREAM)[0][0]
         return socket.create_server(address, family=family, backlog=BACKLOG)
     except OSError as error:
-        reason = error.strerror or str(error)
-        raise OperatorError(f"cannot listen on {address}: {reason}; choose another address with --addr") from error
+        # socket.create_server appends the address to the system's words.
+        reason = (error.strerror or str(error)).partition(" (while")[0]
+        raise OperatorError(f"cannot listen on {address}: {reason}; choose another with --addr") from error
 
 
 class _OnListener(Server):
@@ -106,6 +107,8 @@ class _Run:
             print(model_line(resident, self.host.settings), flush=True)
         print(f"Ready: {self.url}", flush=True)
         await serving
+        # What a handler still does after its answer (reading the rest of a body) is cancelled now; that is no error.
+        logging.getLogger("_granian").setLevel(logging.CRITICAL)
         await self.host.stop(drain=True)
         if not self.stopping:
             raise OperatorError("the server ended by itself; the log above tells more")
