@@ -9,19 +9,21 @@ from typing import cast
 from litestar.types import HTTPReceiveMessage, Receive
 
 from golem_host.errors import BadRequest, PayloadTooLarge
-from golem_host.http.disconnect import ClientLeft
 from golem_host.parsers import show_size
 
 DISCARD_SECONDS = 5.0
 """How long the rest of a refused body is read and thrown away. A connection closed under a client that is still sending
 shows it a reset instead of the refusal."""
 
+_CUT = "the request body is cut short: the client stopped sending, or its chunks are malformed"
+
 
 class BodyLimit:
     """Stands between the server and the application for one request; `receive` is the application's.
 
-    Raises PayloadTooLarge once more than `limit` bytes arrive, `ClientLeft` when the body ends before
-    `content_length` bytes came, and BadRequest when `read_seconds` pass without a piece of it.
+    Raises PayloadTooLarge once more than `limit` bytes arrive, and BadRequest when the body ends before
+    `content_length` bytes came, when it is not chunked as HTTP wants it, or when `read_seconds` pass without a piece
+    of it.
     """
 
     def __init__(
@@ -46,13 +48,13 @@ class BodyLimit:
         message = await self._next()
         if message["type"] != "http.request":
             self._complete = True
-            raise ClientLeft
+            raise BadRequest(_CUT)
         self._count += len(message.get("body", b""))
         self._complete = not message.get("more_body", False)
         if self._count > self._limit:
             raise self._too_large()
         if self._complete and self._content_length is not None and self._count < self._content_length:
-            raise ClientLeft
+            raise BadRequest(_CUT)
         return message
 
     async def _next(self) -> HTTPReceiveMessage:

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-import json
+import asyncio
 import logging
+import math
 import time
 from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
@@ -55,7 +56,9 @@ async def show(request: Request[Any, Any, Any], host: Host) -> Response[bytes]:
     verbose = fields.boolean("verbose", False)
     if not name:
         raise BadRequest("model is required", param="model")
-    return json_response(shown(_find(host, name), verbose))
+    model = _find(host, name)
+    # Reads the file again: its metadata may hold hundreds of thousands of entries.
+    return json_response(await asyncio.to_thread(shown, model, verbose))
 
 
 def openai_model(model: Model) -> dict[str, Any]:
@@ -76,9 +79,10 @@ def openai_model(model: Model) -> dict[str, Any]:
 
 
 def shown(model: Model, verbose: bool) -> dict[str, Any]:
-    """What `/api/show` answers: the model's own members, `model_info` cleaned, and what every model has."""
-    members = dict(model.show(verbose))
-    parameters = parameter_lines(members.get("parameters") or {})
+    """What `/api/show` answers: the model's own members (`Model.show`; `parameters` are lines `name value`), its
+    metadata cleaned, and what every model has."""
+    members = model.show(verbose)
+    parameters = members.get("parameters") or ""
     template = members.get("template") or ""
     return {
         **members,
@@ -116,18 +120,16 @@ def model_info(model: Model, metadata: Mapping[str, Any], verbose: bool) -> dict
     }
     for key, value in metadata.items():
         if key not in _HIDDEN:
-            long = isinstance(value, list | tuple) and len(value) > LONG_ARRAY
-            info[key] = [] if long and not verbose else value
+            long = isinstance(value, list) and len(value) > LONG_ARRAY
+            info[key] = [] if long and not verbose else _jsonable(value)
     return info
 
 
-def parameter_lines(parameters: Mapping[str, Any]) -> str:
-    """`name   value` lines, strings quoted, a list as one line for each element."""
-    return "\n".join(
-        f"{name:<30} {json.dumps(item, ensure_ascii=False)}"
-        for name, value in parameters.items()
-        for item in (value if isinstance(value, list | tuple) else [value])
-    )
+def _jsonable(value: Any) -> Any:
+    """Metadata with null for the numbers JSON does not have."""
+    if isinstance(value, list):
+        return [_jsonable(item) for item in value]
+    return None if isinstance(value, float) and not math.isfinite(value) else value
 
 
 def tagged(name: str) -> str:
@@ -158,7 +160,7 @@ async def _loaded(host: Host, resident: Resident) -> dict[str, Any]:
         "details": details(model),
         "expires_at": seconds_rfc3339(_expiry(host, resident)),
         "size_vram": 0 if model.device == "cpu" else size,
-        "context_length": getattr(resident.runtime, "context_length", model.context_length),
+        "context_length": getattr(resident.runtime, "context", model.context_length),
     }
 
 
