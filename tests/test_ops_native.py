@@ -1,0 +1,250 @@
+"""Every native kernel against its torch twin on random shapes, and the promise that a row's bits ignore its company.
+
+Tolerances: kernels and twins round activations alike, so what differs is the order of float32 sums; it is bounded by a
+few units in the last place of the largest partial sum, hence relative to the row's own magnitude.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+from numpy.typing import NDArray
+
+from golem_host import ops
+from golem_host.devices.cpu import CpuBackend
+from golem_host.kernels import library
+from golem_host.ops import Recording, Ref
+from golem_host.weights.tensor import Tensor
+from golem_host.weights.types import GgmlType
+
+pytestmark = pytest.mark.skipif(library.load() is None, reason="the native kernels were not built")
+
+TYPES = ["F32", "F16", "BF16", "Q4_0", "Q4_1", "Q5_0", "Q5_1", "Q8_0", "Q2_K", "Q3_K", "Q4_K", "Q5_K", "Q6_K", "IQ4_NL", "IQ4_XS"]
+
+
+@pytest.fixture(scope="module")
+def native() -> CpuBackend:
+    return CpuBackend(threads=2)
+
+
+@pytest.fixture(scope="module")
+def twin() -> CpuBackend:
+    return CpuBackend(threads=1, native=False)
+
+
+def weight(kind: str, *shape: int, seed: int = 0) -> Tensor:
+    """A tensor of random values of one storage type: float types exactly, quantized ones from random blocks."""
+    rng = np.random.default_rng(seed)
+    ggml = GgmlType[kind]
+    if kind == "F32":
+        data = rng.standard_normal(shape, np.float32).view(np.uint8).reshape(-1)
+    elif kind == "F16":
+        data = rng.standard_normal(shape, np.float32).astype(np.float16).view(np.uint8).reshape(-1)
+    elif kind == "BF16":
+        data = (rng.standard_normal(shape, np.float32).view(np.uint32) >> 16).astype(np.uint16).view(np.uint8).reshape(-1)
+    else:
+        blocks = rng.integers(0, 256, (int(np.prod(shape)) // ggml.block_size, ggml.block_bytes), np.uint8)
+        halves = {"Q2_K": (80, 82), "Q3_K": (108,), "Q6_K": (208,), "Q4_K": (0, 2), "Q5_K": (0, 2)}
+        halves |= {"Q4_1": (0, 2), "Q5_1": (0, 2)}
+        for at in halves.get(kind, (0,)):
+            scale = rng.uniform(0.01, 0.1, len(blocks)).astype(np.float16)
+            blocks[:, at : at + 2] = scale.view(np.uint8).reshape(-1, 2)
+        data = blocks.reshape(-1)
+    return Tensor(f"{kind}.weight", shape, ggml, Path("test.gguf"), (ggml, data))
+
+
+Build = Callable[..., Ref]
+
+
+def run(backend: CpuBackend, build: Build, inputs: dict[str, NDArray[Any]], *, capacity: int | None = None) -> NDArray:
+    """Record `build(**inputs)`, replay it, and return its output."""
+    rows = len(next(iter(inputs.values())))
+    recording = Recording()
+    axis = recording.axis("rows", capacity or rows)
+    refs = {
+        name: recording.input(name, axis, *value.shape[1:], dtype="i32" if value.dtype == np.int32 else "f32")
+        for name, value in inputs.items()
+    }
+    recording.output("out", build(**refs))
+    program = backend.compile(recording)
+    for name, value in inputs.items():
+        program.inputs[name][:rows] = value
+    program.run({"rows": rows})
+    return program.output("out").copy()
+
+
+def agree(native: CpuBackend, twin: CpuBackend, build: Build, inputs: dict[str, NDArray[Any]], units: float) -> None:
+    """Native equals twin within `units` float32 epsilons of the row's largest value; rows alone equal rows together."""
+    together = run(native, build, inputs)
+    expected = run(twin, build, inputs)
+    magnitude = np.abs(expected).reshape(len(expected), -1).max(-1, initial=1e-30)
+    error = np.abs(together - expected).reshape(len(expected), -1).max(-1, initial=0.0)
+    assert (error <= units * np.finfo(np.float32).eps * magnitude).all(), (error / magnitude).max()
+    for row in range(len(together)):
+        alone = run(native, build, {name: value[row : row + 1] for name, value in inputs.items()}, capacity=8)
+        np.testing.assert_array_equal(alone[0], together[row])
+
+
+def activations(rows: int, *shape: int, seed: int = 1) -> NDArray[np.float32]:
+    return np.random.default_rng(seed).standard_normal((rows, *shape), np.float32)
+
+
+@pytest.mark.parametrize("kind", TYPES)
+@pytest.mark.parametrize("rows", [1, 2, 7, 33])
+def test_linear(native: CpuBackend, twin: CpuBackend, kind: str, rows: int) -> None:
+    matrix = weight(kind, 48, 512)
+    # Types with a minimum multiply it by the block's activation sum, which ggml keeps in half precision; the twin does not.
+    units = 4096 if kind in ("Q4_1", "Q5_1") else 512
+    agree(native, twin, lambda x: ops.linear(x, matrix), {"x": activations(rows, 512)}, units)
+
+
+def test_linear_with_bias_and_odd_rows(native: CpuBackend, twin: CpuBackend) -> None:
+    matrix, bias = weight("Q8_0", 37, 96), weight("F16", 37, seed=3)
+    agree(native, twin, lambda x: ops.linear(x, matrix, bias), {"x": activations(5, 96)}, units=128)
+
+
+@pytest.mark.parametrize("kind", TYPES)
+def test_rows(native: CpuBackend, twin: CpuBackend, kind: str) -> None:
+    table = weight(kind, 20, 256)
+    ids = np.array([3, 0, 19, 3], np.int32)
+    agree(native, twin, lambda ids: ops.rows(table, ids), {"ids": ids}, units=1)
+
+
+@pytest.mark.parametrize("heads", [1, 3])
+def test_rms_norm(native: CpuBackend, twin: CpuBackend, heads: int) -> None:
+    norm = weight("F32", 40)
+
+    def build(x: Ref) -> Ref:
+        return ops.rms_norm(x.reshape(heads, 40), norm, 1e-6)
+
+    agree(native, twin, build, {"x": activations(6, heads * 40)}, units=4)
+
+
+@pytest.mark.parametrize("style", list(ops.RopeStyle))
+@pytest.mark.parametrize("yarn", [None, ops.Yarn(1.0, 1.0, 32.0, 1.0, 64)])
+def test_rope(native: CpuBackend, twin: CpuBackend, style: ops.RopeStyle, yarn: ops.Yarn | None) -> None:
+    factors = weight("F32", 8, seed=9)
+
+    def build(x: Ref, positions: Ref) -> Ref:
+        scale = 0.25 if yarn else 0.5
+        angles = ops.rope_angles(positions, 16, base=10000.0, scale=scale, factors=factors, yarn=yarn)
+        return ops.rope(x, angles, style)
+
+    positions = np.array([0, 1, 17, 300, 4095], np.int32)
+    # Angles of thousands of radians: an error of one unit in theta is an error of 2^-12 in its cosine.
+    agree(native, twin, build, {"x": activations(5, 3, 20), "positions": positions}, units=4096)
+
+
+@pytest.mark.parametrize("gate", [ops.swiglu, ops.geglu])
+def test_gates(native: CpuBackend, twin: CpuBackend, gate: Callable[[Ref, Ref], Ref]) -> None:
+    inputs = {"gate": 4 * activations(3, 100), "up": activations(3, 100, seed=2)}
+    # A half-precision unit where the two tanh round to different halves.
+    agree(native, twin, gate, inputs, units=8 if gate is ops.swiglu else 2**14)
+
+
+def test_sums_scales_caps_and_selection(native: CpuBackend, twin: CpuBackend) -> None:
+    inputs = {"x": activations(4, 33), "y": activations(4, 33, seed=5)}
+    agree(native, twin, lambda x, y: ops.softcap(ops.scale(ops.add(x, y), 3.5), 2.0), inputs, units=8)
+    index = np.array([2, 0, 2], np.int32)
+
+    def build(backend: CpuBackend) -> NDArray:
+        recording = Recording()
+        wide, narrow = recording.axis("wide", 8), recording.axis("narrow", 3)
+        x, at = recording.input("x", wide, 33, dtype="f32"), recording.input("at", narrow)
+        recording.output("out", ops.select(x, at))
+        program = backend.compile(recording)
+        program.inputs["x"][:4], program.inputs["at"][:] = inputs["x"], index
+        program.run({"wide": 4, "narrow": 3})
+        return program.output("out").copy()
+
+    np.testing.assert_array_equal(build(native), inputs["x"][index])
+    np.testing.assert_array_equal(build(twin), inputs["x"][index])
+
+
+@pytest.mark.parametrize(("window", "cells", "softcap"), [(0, 160, 0.0), (20, 64, 0.0), (0, 160, 5.0)])
+def test_attention(native: CpuBackend, twin: CpuBackend, window: int, cells: int, softcap: float) -> None:
+    """Two conversations of different lengths, read in one go and drawn further, in one cache."""
+    rng = np.random.default_rng(4)
+    lengths = [150, 9]
+    slots = np.repeat(np.array([0, 2], np.int32), lengths)
+    positions = np.concatenate([np.arange(n, dtype=np.int32) for n in lengths])
+    rows = [rng.standard_normal((len(slots), n), np.float32) for n in (4 * 8, 2 * 8, 2 * 12)]
+
+    def attend(backend: CpuBackend, order: list[NDArray[np.int64]]) -> NDArray:
+        cache = backend.cache(slots=3, cells=cells, kv_heads=2, key_dim=8, value_dim=12)
+        out = np.zeros((len(slots), 4, 12), np.float32)
+        for chunk in order:
+            recording = Recording()
+            axis = recording.axis("rows", 256)
+            q, k, v = (recording.input(n, axis, w, dtype="f32") for n, w in zip("qkv", (32, 16, 24), strict=True))
+            s, p = recording.input("s", axis), recording.input("p", axis)
+            ops.cache_store(cache, k, v, s, p)
+            mixed = ops.attention(q.reshape(4, 8), cache, s, p, scale=0.3, window=window, softcap=softcap)
+            recording.output("out", mixed)
+            program = backend.compile(recording)
+            for name, value in zip("qkvsp", (*rows, slots, positions), strict=True):
+                program.inputs[name][: len(chunk)] = value[chunk]
+            program.run({"rows": len(chunk)})
+            out[chunk] = program.output("out")
+        return out
+
+    chunks = np.array_split(np.arange(len(slots)), 5)
+    single = [np.array([i]) for i in range(len(slots))]
+    mixed_up = [np.concatenate([c, 150 + d]) for c, d in zip(np.array_split(np.arange(150), 9), np.arange(9)[:, None], strict=True)]
+    expected = attend(twin, chunks)
+    together = attend(native, chunks)
+    np.testing.assert_allclose(together, expected, rtol=0, atol=2e-6)
+    np.testing.assert_array_equal(attend(native, single), together)
+    np.testing.assert_array_equal(attend(native, mixed_up), together)
+
+
+def test_a_torch_op_runs_between_native_stretches(native: CpuBackend) -> None:
+    norm = weight("F32", 16)
+
+    def build(x: Ref) -> Ref:
+        h = ops.rms_norm(x, norm, 1e-6)
+        h = ops.torch_op(lambda rows: rows.flip(-1), h, axis=h.axis, shape=(16,))
+        return ops.scale(h, 2.0)
+
+    x = activations(3, 16)
+    plain = run(native, lambda x: ops.rms_norm(x, norm, 1e-6), {"x": x})
+    np.testing.assert_array_equal(run(native, build, {"x": x}), 2 * plain[:, ::-1])
+
+
+def test_rows_outside_the_recording_are_refused(native: CpuBackend) -> None:
+    recording = Recording()
+    axis = recording.axis("rows", 2)
+    recording.output("out", ops.scale(recording.input("x", axis, 4, dtype="f32"), 1.0))
+    program = native.compile(recording)
+    with pytest.raises(ValueError, match="3 rows on axis 'rows', which was recorded for 2"):
+        program.run({"rows": 3})
+
+
+def test_an_id_outside_the_table_fails_the_pass(native: CpuBackend, twin: CpuBackend) -> None:
+    table = weight("F32", 4, 8)
+    for backend in (native, twin):
+        with pytest.raises((library.KernelError, IndexError)):
+            run(backend, lambda ids: ops.rows(table, ids), {"ids": np.array([4], np.int32)})
+
+
+def test_names_are_readable_only_when_kept(native: CpuBackend) -> None:
+    for keep in (True, False):
+        recording = Recording(keep_names=keep)
+        x = recording.input("x", recording.axis("rows", 1), 4, dtype="f32")
+        h = ops.scale(x, 2.0).named("half")
+        for _ in range(3):
+            h = ops.scale(h, 2.0)
+        recording.output("out", h)
+        program = native.compile(recording)
+        program.inputs["x"][:] = 1.0
+        program.run({"rows": 1})
+        assert program.output("out")[0, 0] == 16.0
+        if keep:
+            assert program.read("half")[0, 0] == 2.0
+        else:
+            with pytest.raises(ValueError, match="keep_names"):
+                program.read("half")
