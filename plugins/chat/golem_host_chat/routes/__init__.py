@@ -1,4 +1,4 @@
-"""The chat plugin's HTTP routes. This module imports neither torch nor the web framework: handlers load at app start."""
+"""The chat plugin's HTTP routes. Handlers load at app start: this module imports no torch and no web framework."""
 
 from __future__ import annotations
 

@@ -3,13 +3,12 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncIterator, Sequence
+from collections.abc import AsyncGenerator, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
 from golem_host.lanes.job import Job
 from golem_host.lanes.lane import Lane
-
 from golem_host_chat.generation import Completion, Delta, Generation
 from golem_host_chat.sampling_params import SamplingParams
 
@@ -20,7 +19,7 @@ SEED_RANGE = 1 << 32
 class Draw:
     """What a request asks to draw: `copies` answers to each of `prompts` (token ids), all under the same rules.
 
-    Copies of one prompt read it once. With a seed, copy i uses seed + i, so that copies differ and each can be had again.
+    Copies of one prompt read it once. With a seed, copy i uses seed + i: copies differ, and each can be had again.
     """
 
     prompts: list[list[int]]
@@ -74,7 +73,7 @@ class Choices:
         for job in self.jobs:
             job.cancel()
 
-    async def events(self) -> AsyncIterator[tuple[int, Delta | Completion]]:
+    async def events(self) -> AsyncGenerator[tuple[int, Delta | Completion]]:
         """Texts and ends as they come, each with its choice's index. One that fails ends all of them with its error."""
         arrived: asyncio.Queue[tuple[int, Any]] = asyncio.Queue()
 

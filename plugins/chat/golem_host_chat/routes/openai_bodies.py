@@ -1,4 +1,4 @@
-"""What `/v1/chat/completions` and `/v1/completions` answer: whole objects, stream chunks, usage and timings."""
+"""The objects of an OpenAI answer around its choices: envelope, usage, timings."""
 
 from __future__ import annotations
 
@@ -8,15 +8,15 @@ import time
 from collections.abc import Sequence
 from typing import Any
 
-from golem_host_chat.generation import Completion
+from golem_host_chat.routes.totals import Totals
 
 _ALPHABET = string.ascii_letters + string.digits
 
 
 class Envelope:
-    """The members all objects of one answer share: `id`, `created` (seconds), `model`, `system_fingerprint`.
+    """The members that all objects of one answer share: `id`, `created` (seconds), `model`, `system_fingerprint`.
 
-    `prefix` begins the id (`chatcmpl-`, `cmpl-`), `kind` is the object of the whole answer, `chunk_kind` that of a chunk.
+    `prefix` begins the id (`chatcmpl-`), `kind` is the object of a whole answer, `chunk_kind` that of a chunk.
     """
 
     def __init__(self, *, prefix: str, kind: str, chunk_kind: str, model: str, version: str) -> None:
@@ -36,60 +36,21 @@ class Envelope:
         return {**self._shared, "object": self._chunk_kind, "choices": list(choices), **members}
 
 
-def chat_envelope(model: str, version: str) -> Envelope:
-    return Envelope(
-        prefix="chatcmpl-", kind="chat.completion", chunk_kind="chat.completion.chunk", model=model, version=version
-    )
-
-
-def text_envelope(model: str, version: str) -> Envelope:
-    return Envelope(
-        prefix="cmpl-", kind="text_completion", chunk_kind="text_completion", model=model, version=version
-    )
-
-
-def chat_choice(index: int, completion: Completion) -> dict[str, Any]:
+def usage(totals: Totals) -> dict[str, Any]:
+    """OpenAI's usage object; `prompt_tokens` is the whole prompt, the reused part included."""
     return {
-        "index": index,
-        "message": {"role": "assistant", "content": completion.text, "refusal": None},
-        "logprobs": None,
-        "finish_reason": completion.finish,
+        "prompt_tokens": totals.prompt_tokens,
+        "completion_tokens": totals.drawn,
+        "total_tokens": totals.prompt_tokens + totals.drawn,
+        "prompt_tokens_details": {"cached_tokens": totals.cached},
     }
 
 
-def chat_delta(index: int, delta: dict[str, Any], finish: str | None = None) -> dict[str, Any]:
-    return {"index": index, "delta": delta, "logprobs": None, "finish_reason": finish}
-
-
-def text_choice(index: int, text: str, finish: str | None) -> dict[str, Any]:
-    return {"index": index, "text": text, "logprobs": None, "finish_reason": finish}
-
-
-def usage(completions: Sequence[Completion], copies: int) -> dict[str, Any]:
-    """Tokens of an answer whose choices come in groups of `copies` drawn from one prompt, which counts once."""
-    firsts = completions[::copies]
-    prompt = sum(completion.prompt_tokens for completion in firsts)
-    drawn = sum(completion.completion_tokens for completion in completions)
+def timings(totals: Totals) -> dict[str, Any]:
+    """llama-server's timings object. Every value is finite: a rate whose count or time is zero is 0."""
+    read, read_ms, drawn, drawn_ms = totals.read, totals.read_ms, totals.drawn, totals.drawn_ms
     return {
-        "prompt_tokens": prompt,
-        "completion_tokens": drawn,
-        "total_tokens": prompt + drawn,
-        "prompt_tokens_details": {"cached_tokens": sum(completion.cached_tokens for completion in firsts)},
-    }
-
-
-def timings(completions: Sequence[Completion], copies: int) -> dict[str, Any]:
-    """llama-server's timings object. Counts add up; choices are drawn side by side, so their longest time counts.
-
-    Every value is finite: a rate whose count or time is zero is 0.
-    """
-    firsts = [completion.timings for completion in completions[::copies]]
-    cached, read = sum(t.cache_n for t in firsts), sum(t.prompt_n for t in firsts)
-    read_ms = max((t.prompt_ms for t in firsts), default=0.0)
-    drawn = sum(completion.timings.predicted_n for completion in completions)
-    drawn_ms = max((completion.timings.predicted_ms for completion in completions), default=0.0)
-    return {
-        "cache_n": cached,
+        "cache_n": totals.cached,
         "prompt_n": read,
         "prompt_ms": read_ms,
         "prompt_per_token_ms": read_ms / read if read else 0.0,

@@ -5,7 +5,8 @@ from __future__ import annotations
 from typing import Any
 
 from golem_host.errors import BadRequest
-
+from golem_host.http.fields import kind_of
+from golem_host.text.tokenizer import Tokenizer
 from golem_host_chat.routes.token_ids import checked_ids
 
 Segment = str | int
@@ -23,7 +24,7 @@ def prompt_segments(value: Any) -> list[list[Segment]]:
         return [[value]]
     if not isinstance(value, list):
         raise BadRequest(
-            f"Field 'prompt': expected a string, token ids, or a list of those, got {_kind(value)}", param="prompt"
+            f"Field 'prompt': expected a string, token ids, or a list of those, got {kind_of(value)}", param="prompt"
         )
     if not value:
         raise BadRequest("Field 'prompt': the list is empty; it holds at least one prompt", param="prompt")
@@ -35,7 +36,7 @@ def prompt_segments(value: Any) -> list[list[Segment]]:
     ]
 
 
-def prompt_tokens(tokenizer: Any, segments: list[Segment]) -> list[int]:
+def prompt_tokens(tokenizer: Tokenizer, segments: list[Segment]) -> list[int]:
     """Token ids of one prompt. A leading text gets the BOS the vocabulary asks for; ids stand as they were given.
 
     Special tokens written out in a text count as such (llama-server). Raises `BadRequest` for an id outside the
@@ -56,32 +57,28 @@ def prompt_tokens(tokenizer: Any, segments: list[Segment]) -> list[int]:
     return tokens
 
 
+def prompt_text(tokenizer: Tokenizer, segments: list[Segment]) -> str:
+    """The prompt as text, for `echo`; control tokens given by id show as nothing."""
+    pieces = [segment.encode() if isinstance(segment, str) else tokenizer.piece(segment) for segment in segments]
+    return b"".join(pieces).decode("utf-8", "replace")
+
+
 def _segments(value: Any, name: str) -> list[Segment]:
     if isinstance(value, dict):
         raise BadRequest(
             f"Field '{name}': prompt objects (prompt_string, multimodal_data) are not served yet", param="prompt"
         )
     if not isinstance(value, list):
-        raise BadRequest(f"Field '{name}': expected a string or token ids, got {_kind(value)}", param="prompt")
+        raise BadRequest(f"Field '{name}': expected a string or token ids, got {kind_of(value)}", param="prompt")
     if not value:
         raise BadRequest(f"Field '{name}': the list is empty; a prompt holds at least one token", param="prompt")
     for index, element in enumerate(value):
         if not isinstance(element, str) and not _is_id(element):
             raise BadRequest(
-                f"Field '{name}[{index}]': expected a token id or a string, got {_kind(element)}", param="prompt"
+                f"Field '{name}[{index}]': expected a token id or a string, got {kind_of(element)}", param="prompt"
             )
     return value
 
 
 def _is_id(value: Any) -> bool:
     return isinstance(value, int) and not isinstance(value, bool)
-
-
-def _kind(value: Any) -> str:
-    if value is None:
-        return "null"
-    if isinstance(value, bool):
-        return "a boolean"
-    if isinstance(value, int | float):
-        return "a number"
-    return {str: "a string", list: "an array", dict: "an object"}[type(value)]

@@ -6,9 +6,10 @@ from collections.abc import Sequence
 from typing import Any
 
 from golem_host.errors import BadRequest
+from golem_host.text.tokenizer import Tokenizer
 
 
-def checked_ids(tokenizer: Any, ids: Sequence[Any], name: str) -> list[int]:
+def checked_ids(tokenizer: Tokenizer, ids: Sequence[Any], name: str) -> list[int]:
     """`ids` if each is a token of the vocabulary; raises `BadRequest` naming the first that is not."""
     size = len(tokenizer.vocab)
     for index, token in enumerate(ids):

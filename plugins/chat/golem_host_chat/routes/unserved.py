@@ -20,13 +20,14 @@ class Unserved:
     neutral: tuple[Any, ...] = ()
 
 
-_TOOLS = "tool calls are not served yet"
-_CONSTRAINED = "answers cannot be constrained to a format yet"
-_PROBABILITIES = "token probabilities are not served yet"
-_SAMPLER = "this sampler is not served yet"
-_NATIVE = "llama-server's own answer format is not served yet"
-_SHIFT = "the context never shifts here: an answer that fills it ends with finish reason 'length'"
-_REASONING = "reasoning is not separated from the answer yet"
+_TOOLS = "answers are text only"
+_CONSTRAINED = "answers are free text"
+_PROBABILITIES = "answers carry no token probabilities"
+_NATIVE = "it belongs to llama-server's own answer format"
+_SHIFT = "the context never shifts; an answer that fills it ends with 'length'"
+_REASONING = "reasoning stays in the answer as it was drawn"
+_INSERT = "this model does not support insert"
+_PICTURES = "this route draws text, not pictures"
 
 V1 = (
     Unserved("grammar", _CONSTRAINED, ("",)),
@@ -34,27 +35,21 @@ V1 = (
     Unserved("response_format", _CONSTRAINED, ({"type": "text"},)),
     Unserved("n_probs", _PROBABILITIES, (0,)),
     Unserved("post_sampling_probs", _PROBABILITIES, (False,)),
-    Unserved("samplers", "the order of the samplers is fixed"),
-    Unserved("top_n_sigma", _SAMPLER, (-1, 0)),
-    Unserved("xtc_probability", _SAMPLER, (0,)),
-    Unserved("dynatemp_range", _SAMPLER, (0,)),
-    Unserved("dry_multiplier", _SAMPLER, (0,)),
-    Unserved("mirostat", _SAMPLER, (0,)),
-    Unserved("adaptive_target", _SAMPLER, (-1,)),
-    Unserved("min_keep", _SAMPLER, (0,)),
-    Unserved("id_slot", "slots are chosen by the host", (-1,)),
-    Unserved("lora", "adapters are not served", ([],)),
-    Unserved("t_max_predict_ms", "a time limit is not served", (0, -1)),
+    Unserved("id_slot", "the host chooses the slot", (-1,)),
+    Unserved("lora", "there are no adapters", ([],)),
+    Unserved("t_max_predict_ms", "answers have no time limit", (0, -1)),
     Unserved("n_keep", _SHIFT, (0,)),
     Unserved("n_discard", _SHIFT, (0,)),
-    Unserved("n_indent", "a minimum indentation is not served", (0,)),
-    Unserved("n_cache_reuse", "only a shared beginning of the prompt is reused", (0,)),
+    Unserved("n_indent", "lines may be indented as they come", (0,)),
+    Unserved("n_cache_reuse", "only a shared beginning of prompts is reused", (0,)),
+    Unserved("timings_per_token", "timings come with the last chunk", (False,)),
     Unserved("return_progress", _NATIVE, (False,)),
     Unserved("return_tokens", _NATIVE, (False,)),
     Unserved("verbose", _NATIVE, (False,)),
     Unserved("response_fields", _NATIVE, ([],)),
+    Unserved("sse_ping_interval", "a silent stream gets a comment every 15 seconds", (15,)),
 )
-"""On both `/v1` routes."""
+"""On both `/v1` routes. Samplers that are not served are refused where sampling is read."""
 
 CHAT = (
     Unserved("tools", _TOOLS, ([],)),
@@ -70,9 +65,9 @@ CHAT = (
 """On `/v1/chat/completions`, beside `V1`."""
 
 COMPLETIONS = (
-    Unserved("logprobs", _PROBABILITIES, (0,)),
-    Unserved("suffix", "this model does not support insert", ("",)),
-    Unserved("best_of", "answers are not ranked; ask for several with n", (1,)),
+    Unserved("logprobs", _PROBABILITIES, (0, False)),
+    Unserved("suffix", _INSERT, ("",)),
+    Unserved("best_of", "answers are not ranked; n gives several", (1,)),
 )
 """On `/v1/completions`, beside `V1`."""
 
@@ -80,7 +75,7 @@ OLLAMA = (
     Unserved("format", _CONSTRAINED, ("",)),
     Unserved("logprobs", _PROBABILITIES, (False,)),
     Unserved("top_logprobs", _PROBABILITIES, (0,)),
-    Unserved("_debug_render_only", "rendering alone is not served", (False,)),
+    Unserved("_debug_render_only", "prompts are rendered to be answered", (False,)),
 )
 """On both `/api` routes."""
 
@@ -88,12 +83,12 @@ OLLAMA_CHAT = (Unserved("tools", _TOOLS, ([],)),)
 """On `/api/chat`, beside `OLLAMA`."""
 
 OLLAMA_GENERATE = (
-    Unserved("suffix", "this model does not support insert", ("",)),
-    Unserved("template", "the model file's own template is used; send raw: true to write the prompt yourself", ("",)),
-    Unserved("images", "images are not served yet", ([],)),
-    Unserved("width", "this route draws text, not pictures", (0,)),
-    Unserved("height", "this route draws text, not pictures", (0,)),
-    Unserved("steps", "this route draws text, not pictures", (0,)),
+    Unserved("suffix", _INSERT, ("",)),
+    Unserved("template", "the model file's own template counts; raw takes a prompt as it is", ("",)),
+    Unserved("images", "prompts are text only", ([],)),
+    Unserved("width", _PICTURES, (0,)),
+    Unserved("height", _PICTURES, (0,)),
+    Unserved("steps", _PICTURES, (0,)),
 )
 """On `/api/generate`, beside `OLLAMA`."""
 

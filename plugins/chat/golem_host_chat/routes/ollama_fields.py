@@ -1,0 +1,47 @@
+"""The request fields `/api/chat` and `/api/generate` share."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any
+
+from golem_host.http.fields import Fields
+from golem_host.http.keep_alive import parse_keep_alive
+from golem_host.registry import KeepAlive
+from golem_host_chat.routes.chat_prompt import Framing
+from golem_host_chat.routes.ollama_options import Options, read_options
+from golem_host_chat.routes.thinking import ollama_thinking
+
+
+@dataclass(frozen=True)
+class SharedFields:
+    """Fields that need no model to be read. `model` is the name as written, "" when absent."""
+
+    model: str
+    stream: bool
+    truncate: bool
+    keep_alive: KeepAlive
+    options: Options
+    thinking: bool | None
+    template_variables: Mapping[str, Any]
+
+    @property
+    def framing(self) -> Framing:
+        return Framing(thinking=self.thinking, kwargs=self.template_variables)
+
+
+def shared_fields(fields: Fields) -> SharedFields:
+    """Read them; raises `BadRequest` naming the field at fault."""
+    # The context never shifts, so both values of `shift` come to the same; only its type is checked.
+    fields.boolean("shift")
+    thinking, template_variables = ollama_thinking(fields)
+    return SharedFields(
+        model=fields.string("model", ""),
+        stream=fields.boolean("stream", True),
+        truncate=fields.boolean("truncate", True),
+        keep_alive=parse_keep_alive(fields.value("keep_alive")),
+        options=read_options(fields),
+        thinking=thinking,
+        template_variables=template_variables,
+    )

@@ -1,0 +1,117 @@
+"""`POST /api/generate`."""
+
+from __future__ import annotations
+
+import logging
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, cast
+
+from litestar import Request, Response
+
+from golem_host.errors import BadRequest, ContextExceeded, NotFound
+from golem_host.http.body import read_json
+from golem_host.http.fields import Fields
+from golem_host.http.requestlog import log_note
+from golem_host_chat.generation import Completion
+from golem_host_chat.routes.chat_prompt import conversation_tokens
+from golem_host_chat.routes.choices import Choices
+from golem_host_chat.routes.off_loop import off_loop
+from golem_host_chat.routes.ollama_answer import respond
+from golem_host_chat.routes.ollama_bodies import Reply, generate_text
+from golem_host_chat.routes.ollama_fields import SharedFields, shared_fields
+from golem_host_chat.routes.prompt_shapes import prompt_tokens
+from golem_host_chat.routes.residency import load_or_unload
+from golem_host_chat.routes.thinking import require_thinking
+from golem_host_chat.routes.token_ids import checked_ids
+from golem_host_chat.routes.unserved import OLLAMA, OLLAMA_GENERATE, refuse_unserved
+
+if TYPE_CHECKING:
+    from golem_host.host import Host
+    from golem_host_chat.runtime import ChatRuntime
+
+log = logging.getLogger("golem_host.chat")
+
+
+@dataclass(frozen=True)
+class _Asked:
+    """`context` are the tokens of an earlier exchange, as its answer gave them."""
+
+    prompt: str
+    system: str
+    raw: bool
+    context: list[Any]
+
+
+async def generate(request: Request[Any, Any, Any], host: Host) -> Response[bytes] | dict[str, Any]:
+    """Answer a prompt, or continue it with `raw`; without a prompt load or unload the model."""
+    fields = Fields(await read_json(request))
+    asked = _asked(fields)
+    refuse_unserved(fields, OLLAMA_GENERATE, OLLAMA)
+    shared = shared_fields(fields)
+    if not shared.model:
+        raise NotFound("model '' not found", param="model", code="model_not_found")
+    model = host.registry.resolve(shared.model, "chat")
+    reply = Reply(shared.model, generate_text)
+    if not asked.prompt:
+        return await load_or_unload(host, model, shared.keep_alive, reply)
+    async with host.registry.use(model, shared.keep_alive) as used:
+        runtime = cast("ChatRuntime", used)
+        reply.loaded()
+        with runtime.lane.arriving():
+            prompt, dropped = await off_loop(request, lambda: _prompt(asked, shared, runtime))
+            draw = shared.options.draw(runtime, prompt)
+        if dropped:
+            log.info(
+                "%s: a prompt was too long; the oldest %d tokens of its context were left out", model.name, dropped
+            )
+            log_note(request).extra["context tokens left out"] = dropped
+        choices = Choices(runtime.lane, draw.jobs())
+
+        def further(completion: Completion) -> dict[str, Any]:
+            return {} if asked.raw else {"context": [*prompt, *completion.tokens]}
+
+        held = host.registry.use(model, shared.keep_alive)
+        return await respond(request, choices, reply, held, stream=shared.stream, further=further)
+
+
+def _asked(fields: Fields) -> _Asked:
+    asked = _Asked(
+        prompt=fields.string("prompt", ""),
+        system=fields.string("system", ""),
+        raw=fields.boolean("raw", False),
+        context=fields.array("context") or [],
+    )
+    if asked.raw and (asked.system or asked.context or fields.value("template")):
+        raise BadRequest("raw mode does not support template, system, or context", param="raw")
+    return asked
+
+
+def _prompt(asked: _Asked, shared: SharedFields, runtime: ChatRuntime) -> tuple[list[int], int]:
+    """The prompt's tokens and how many of the context's were left out to make them fit.
+
+    A file without a chat template continues the prompt as it stands, after the context (Ollama's default template).
+    """
+    require_thinking(runtime, shared.thinking, shared.model)
+    limit = shared.options.limit(runtime)
+    context = checked_ids(runtime.tokenizer, asked.context, "context")
+    new = _new_tokens(asked, shared, runtime, after_context=bool(context))
+    over = len(context) + len(new) - (limit - 1)
+    if over > 0 and (not shared.truncate or over > len(context)):
+        raise ContextExceeded(len(context) + len(new) if not shared.truncate else len(new), limit)
+    dropped = max(over, 0)
+    return context[dropped:] + new, dropped
+
+
+def _new_tokens(asked: _Asked, shared: SharedFields, runtime: ChatRuntime, *, after_context: bool) -> list[int]:
+    if asked.raw:
+        return prompt_tokens(runtime.tokenizer, [asked.prompt])
+    if runtime.template is None:
+        if asked.system:
+            raise BadRequest(
+                f"Field 'system': the file of model '{runtime.model.name}' has no chat template that could carry it",
+                param="system",
+            )
+        return runtime.tokenizer.encode(asked.prompt, add_special=not after_context)
+    system = [{"role": "system", "content": asked.system}] if asked.system else []
+    messages = [*system, {"role": "user", "content": asked.prompt}]
+    return conversation_tokens(runtime, messages, shared.framing, continues=after_context)

@@ -1,0 +1,75 @@
+"""An OpenAI answer from its running choices: one object, or a stream of chunks."""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator
+from contextlib import AbstractAsyncContextManager, aclosing
+from dataclasses import dataclass
+from typing import Any
+
+from litestar import Request, Response
+
+from golem_host.http.disconnect import result_or_disconnect
+from golem_host.http.requestlog import log_note
+from golem_host.http.streams import SSE_DONE, stream_reply
+from golem_host_chat.generation import Completion, Delta
+from golem_host_chat.routes.choices import Choices
+from golem_host_chat.routes.openai_bodies import Envelope, timings, usage
+from golem_host_chat.routes.openai_fields import SharedFields
+from golem_host_chat.routes.openai_shapes import Shape
+from golem_host_chat.routes.totals import Totals, fill_note
+
+
+@dataclass(frozen=True)
+class Answer:
+    """The answer to one request. `held` is the use of the model: a stream outlives its handler and enters it again."""
+
+    request: Request[Any, Any, Any]
+    asked: SharedFields
+    choices: Choices
+    shape: Shape
+    envelope: Envelope
+    held: AbstractAsyncContextManager[Any]
+
+    async def send(self) -> Response[bytes] | dict[str, Any]:
+        """Streamed or whole, as the request asks."""
+        jobs = self.choices.jobs
+        if self.asked.stream:
+            return await stream_reply(
+                self.request, jobs, self._chunks(), framing="sse", dialect="openai", done=SSE_DONE
+            )
+        completions = await result_or_disconnect(self.request, jobs)
+        wholes = [self.shape.whole(index, completion) for index, completion in enumerate(completions)]
+        return self.envelope.whole(wholes, **self._sums(completions))
+
+    async def _chunks(self) -> AsyncIterator[dict[str, Any]]:
+        """Chunks as texts arrive: each choice's opening first and its end last; timings ride on the very last chunk."""
+        opened: set[int] = set()
+        ended: dict[int, Completion] = {}
+        async with self.held, aclosing(self.choices.events()) as events:
+            async for index, event in events:
+                if index not in opened:
+                    opened.add(index)
+                    opening = self.shape.opening(index)
+                    if opening is not None:
+                        yield self.envelope.chunk([opening])
+                if isinstance(event, Delta):
+                    yield self.envelope.chunk([self.shape.piece(index, event.text)])
+                    continue
+                ended[index] = event
+                end = self.shape.end(index, event)
+                if len(ended) < len(self.choices.jobs):
+                    yield self.envelope.chunk([end])
+                    continue
+                sums = self._sums([ended[index] for index in sorted(ended)])
+                if self.asked.include_usage:
+                    yield self.envelope.chunk([end])
+                    yield self.envelope.chunk([], **sums)
+                else:
+                    yield self.envelope.chunk([end], timings=sums["timings"])
+
+    def _sums(self, completions: list[Completion]) -> dict[str, Any]:
+        """Usage and timings of all choices; the request line gets them too."""
+        fill_note(log_note(self.request), completions, self.asked.copies)
+        totals = Totals.of(completions, self.asked.copies)
+        return {"usage": usage(totals), "timings": timings(totals)}

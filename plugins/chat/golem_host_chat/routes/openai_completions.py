@@ -1,0 +1,66 @@
+"""`POST /v1/completions`: the prompt as it stands, without a chat template."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any, cast
+
+from litestar import Request, Response
+
+from golem_host.errors import BadRequest
+from golem_host.http.body import read_json
+from golem_host.http.fields import Fields
+from golem_host_chat.routes.choices import Choices, Draw
+from golem_host_chat.routes.off_loop import off_loop
+from golem_host_chat.routes.openai_answer import Answer
+from golem_host_chat.routes.openai_bodies import Envelope
+from golem_host_chat.routes.openai_fields import SharedFields, draw_of, shared_fields
+from golem_host_chat.routes.openai_shapes import TextShape
+from golem_host_chat.routes.prompt_shapes import Segment, prompt_segments, prompt_text, prompt_tokens
+from golem_host_chat.routes.unserved import COMPLETIONS, V1, refuse_unserved
+
+if TYPE_CHECKING:
+    from golem_host.host import Host
+    from golem_host_chat.runtime import ChatRuntime
+
+
+async def completions(request: Request[Any, Any, Any], host: Host) -> Response[bytes] | dict[str, Any]:
+    """Continue one prompt or several."""
+    fields = Fields(await read_json(request))
+    refuse_unserved(fields, COMPLETIONS, V1)
+    shared = shared_fields(fields)
+    echo = fields.boolean("echo", False)
+    prompts = prompt_segments(fields.value("prompt"))
+    model = host.registry.resolve(shared.model, "chat")
+    async with host.registry.use(model, shared.keep_alive) as used:
+        runtime = cast("ChatRuntime", used)
+        _require_queue(prompts, shared, runtime)
+        with runtime.lane.arriving():
+            draw, shape = await off_loop(request, lambda: _prepare(fields, shared, runtime, prompts, echo))
+        envelope = Envelope(
+            prefix="cmpl-", kind="text_completion", chunk_kind="text_completion", model=model.name, version=host.version
+        )
+        choices = Choices(runtime.lane, draw.jobs())
+        held = host.registry.use(model, shared.keep_alive)
+        return await Answer(request, shared, choices, shape, envelope, held).send()
+
+
+def _prepare(
+    fields: Fields, shared: SharedFields, runtime: ChatRuntime, prompts: list[list[Segment]], echo: bool
+) -> tuple[Draw, TextShape]:
+    tokens = [prompt_tokens(runtime.tokenizer, segments) for segments in prompts]
+    draw = draw_of(fields, shared, runtime, tokens)
+    if not echo:
+        return draw, TextShape()
+    texts = [prompt_text(runtime.tokenizer, segments) for segments in prompts]
+    return draw, TextShape([text for text in texts for _ in range(shared.copies)])
+
+
+def _require_queue(prompts: list[list[Segment]], shared: SharedFields, runtime: ChatRuntime) -> None:
+    """More choices than the queue ever holds could not be answered on any retry."""
+    choices = len(prompts) * shared.copies
+    if choices > runtime.lane.queue_limit:
+        raise BadRequest(
+            f"Field 'prompt': {len(prompts)} prompts with n {shared.copies} make {choices} choices; "
+            f"one request may have {runtime.lane.queue_limit} (--queue)",
+            param="prompt",
+        )

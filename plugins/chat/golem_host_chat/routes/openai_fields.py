@@ -1,0 +1,82 @@
+"""The request fields `/v1/chat/completions` and `/v1/completions` share."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from golem_host.errors import BadRequest
+from golem_host.http.fields import Fields
+from golem_host.http.keep_alive import parse_keep_alive
+from golem_host.registry import KeepAlive
+from golem_host_chat.routes.choices import Draw
+from golem_host_chat.routes.context_limit import require_room
+from golem_host_chat.routes.drawing_rules import sampling_of
+from golem_host_chat.routes.stop_strings import stop_strings
+
+if TYPE_CHECKING:
+    from golem_host_chat.runtime import ChatRuntime
+
+MAX_INT = 2**31 - 1
+
+
+@dataclass(frozen=True)
+class SharedFields:
+    """Fields that need no model to be read. `max_tokens` None: as many as the operator or the slot allows."""
+
+    model: str | None
+    stream: bool
+    include_usage: bool
+    max_tokens: int | None
+    copies: int
+    stops: tuple[str, ...]
+    reuse: bool
+    ignore_eos: bool
+    keep_alive: KeepAlive
+
+
+def shared_fields(fields: Fields) -> SharedFields:
+    """Read them; raises `BadRequest` naming the field at fault."""
+    options = Fields(fields.object("stream_options") or {}, "stream_options.")
+    return SharedFields(
+        model=fields.string("model"),
+        stream=fields.boolean("stream", False),
+        include_usage=options.boolean("include_usage", False),
+        max_tokens=_max_tokens(fields),
+        copies=_first_integer(fields, ("n_cmpl", "n"), minimum=1) or 1,
+        stops=stop_strings(fields),
+        reuse=fields.boolean("cache_prompt", True),
+        ignore_eos=fields.boolean("ignore_eos", False),
+        keep_alive=parse_keep_alive(fields.value("keep_alive")),
+    )
+
+
+def draw_of(fields: Fields, shared: SharedFields, runtime: ChatRuntime, prompts: list[list[int]]) -> Draw:
+    """What to draw on this model. Raises `BadRequest` for what it cannot do, `ContextExceeded` for a long prompt."""
+    if shared.copies > runtime.slots:
+        raise BadRequest(
+            f"n is {shared.copies}: model '{runtime.model.name}' draws at most {runtime.slots} answers at once, "
+            "one in each slot (--parallel)",
+            param="n",
+        )
+    for prompt in prompts:
+        require_room(prompt, runtime.context)
+    return Draw(
+        prompts,
+        sampling_of(fields, runtime, ignore_eos=shared.ignore_eos),
+        copies=shared.copies,
+        max_tokens=runtime.max_tokens if shared.max_tokens is None else shared.max_tokens,
+        stops=shared.stops,
+        reuse=shared.reuse,
+    )
+
+
+def _max_tokens(fields: Fields) -> int | None:
+    # One field under three names, in llama-server's order; all of them must be right.
+    value = _first_integer(fields, ("n_predict", "max_completion_tokens", "max_tokens"), minimum=-1)
+    return None if value == -1 else value
+
+
+def _first_integer(fields: Fields, names: tuple[str, ...], *, minimum: int) -> int | None:
+    values = [fields.integer(name, minimum=minimum, maximum=MAX_INT) for name in names]
+    return next((value for value in values if value is not None), None)

@@ -1,0 +1,55 @@
+"""Whether a template is asked to let the model think: `reasoning_effort`, `enable_thinking`, Ollama's `think`."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+from golem_host.errors import BadRequest
+from golem_host.http.fields import Fields, kind_of
+
+if TYPE_CHECKING:
+    from golem_host_chat.runtime import ChatRuntime
+
+EFFORTS = ("none", "minimal", "low", "medium", "high", "xhigh", "ultra", "max")
+LEVELS = ("low", "medium", "high", "max")
+
+
+def openai_thinking(fields: Fields) -> tuple[bool | None, dict[str, Any]]:
+    """The template's thinking switch (None: not asked) and its further variables, `chat_template_kwargs` included.
+
+    An effort goes to the template as `reasoning_effort`; `none` turns thinking off, whatever the variables say
+    (llama-server). `reasoning.effort` counts before `reasoning_effort`. Raises `BadRequest` for an unknown effort.
+    """
+    kwargs = fields.object("chat_template_kwargs") or {}
+    nested = Fields(fields.object("reasoning") or {}, "reasoning.")
+    effort = _effort(nested, "effort") or _effort(fields, "reasoning_effort")
+    if effort is None:
+        return None, kwargs
+    if effort == "none":
+        return False, {name: kwargs[name] for name in kwargs if name not in ("enable_thinking", "reasoning_effort")}
+    return True, {**kwargs, "reasoning_effort": effort}
+
+
+def ollama_thinking(fields: Fields) -> tuple[bool | None, dict[str, Any]]:
+    """The same from `think`: true, false or a level. Raises `BadRequest` for anything else."""
+    think = fields.value("think")
+    if think is None or isinstance(think, bool):
+        return think, {}
+    if not isinstance(think, str):
+        raise fields.fault("think", f"expected a boolean or one of {', '.join(LEVELS)}, got {kind_of(think)}")
+    if think not in LEVELS:
+        raise BadRequest(f"invalid think value: {think!r} (must be {', '.join(LEVELS)}, true or false)", param="think")
+    return True, {"reasoning_effort": think}
+
+
+def require_thinking(runtime: ChatRuntime, thinking: bool | None, name: str) -> None:
+    """Raise `BadRequest`, in Ollama's words, when model `name` is asked to think and has no such switch."""
+    if thinking and (runtime.template is None or not runtime.template.supports_thinking):
+        raise BadRequest(f'"{name}" does not support thinking', param="think")
+
+
+def _effort(fields: Fields, name: str) -> str | None:
+    effort = fields.string(name)
+    if effort is not None and effort not in EFFORTS:
+        raise fields.fault(name, f"expected one of {', '.join(EFFORTS)}, got {effort!r}")
+    return effort
