@@ -1,7 +1,7 @@
 """The messages of a chat request: checked, and brought into the one shape chat templates read.
 
-Both dialects come through here: OpenAI's message objects and Ollama's (`thinking`, `tool_name`, `images`). Every refusal is
-a `BadRequest` naming `messages[i].field`. Contents are text; parts of other kinds are refused by name.
+Both dialects come through here: OpenAI's message objects and Ollama's (`thinking`, `tool_name`, `images`). Every
+refusal is a `BadRequest` naming `messages[i].field`. Contents are text; parts of other kinds are refused by name.
 """
 
 from __future__ import annotations
@@ -10,10 +10,10 @@ import json
 from typing import Any, Protocol
 
 from golem_host.errors import BadRequest
+from golem_host.http.fields import kind_of
 
 ROLES = ("system", "developer", "user", "assistant", "tool")
 _REASONING = ("reasoning_content", "reasoning", "thinking")
-_KINDS = {dict: "an object", list: "an array", str: "a string", bool: "a boolean", int: "a number", float: "a number"}
 
 
 class Template(Protocol):
@@ -32,15 +32,17 @@ class Template(Protocol):
 def prepare_messages(raw: Any, template: Template) -> list[dict[str, Any]]:
     """The conversation as `template` reads it; `raw` is the request's `messages`, left as it is.
 
-    Each message comes back as `role`, `content` (text, or text parts where the template wants parts) and, where given,
-    `name`, `reasoning_content` and `thinking` (the same text under the two names templates use), `tool_calls`, `tool_call_id`.
+    Each message comes back as `role`, `content` (text, or text parts where the template wants parts) and, where
+    given, `name`, `reasoning_content` and `thinking` (the same text under the two names templates use), `tool_calls`,
+    `tool_call_id`.
 
-    `developer` becomes `system`; a system message is put before the text of the next user message where the template has no
-    system role; null content is empty text; text parts are joined by newlines; call arguments become an object or a JSON string,
-    as the template wants them; a tool result gets the name of the call it answers. Raises `BadRequest`.
+    `developer` becomes `system`; a system message is put before the text of the next user message where the template
+    has no system role; null content is empty text; text parts are joined by newlines; call arguments become an object
+    or a JSON string, as the template wants them; a tool result gets the name of the call it answers. Raises
+    `BadRequest`.
     """
     if not isinstance(raw, list):
-        raise BadRequest(f"'messages' must be an array, not {_kind(raw)}", param="messages")
+        raise BadRequest(f"'messages' must be an array, not {kind_of(raw)}", param="messages")
     if not raw:
         raise BadRequest("'messages' is empty: a conversation needs at least one message", param="messages")
     messages = [_message(item, f"messages[{index}]", template) for index, item in enumerate(raw)]
@@ -55,7 +57,7 @@ def prepare_messages(raw: Any, template: Template) -> list[dict[str, Any]]:
 
 def _message(item: Any, where: str, template: Template) -> dict[str, Any]:
     if not isinstance(item, dict):
-        raise BadRequest(f"{where} must be an object, not {_kind(item)}", param=where)
+        raise BadRequest(f"{where} must be an object, not {kind_of(item)}", param=where)
     role = _text(item, "role", where)
     if role is None:
         raise _refusal(f"{where}.role", "is missing")
@@ -101,13 +103,13 @@ def _content(content: Any, where: str) -> str:
     if isinstance(content, str):
         return content
     if not isinstance(content, list):
-        raise _refusal(where, f"must be a string or an array of parts, not {_kind(content)}")
+        raise _refusal(where, f"must be a string or an array of parts, not {kind_of(content)}")
     return "\n".join(_part(part, f"{where}[{index}]") for index, part in enumerate(content))
 
 
 def _part(part: Any, where: str) -> str:
     if not isinstance(part, dict):
-        raise _refusal(where, f"must be an object with a 'type', not {_kind(part)}")
+        raise _refusal(where, f"must be an object with a 'type', not {kind_of(part)}")
     kind = _text(part, "type", where)
     if kind is None:
         raise _refusal(f"{where}.type", "is missing")
@@ -140,7 +142,7 @@ def _tool_calls(item: dict[str, Any], where: str, role: str, template: Template)
     if calls is None or calls == []:
         return []
     if not isinstance(calls, list):
-        raise _refusal(where, f"must be an array, not {_kind(calls)}")
+        raise _refusal(where, f"must be an array, not {kind_of(calls)}")
     if role != "assistant":
         raise _refusal(where, "belongs to assistant messages")
     if not template.supports_tool_calls:
@@ -150,13 +152,13 @@ def _tool_calls(item: dict[str, Any], where: str, role: str, template: Template)
 
 def _tool_call(call: Any, where: str, template: Template) -> dict[str, Any]:
     if not isinstance(call, dict):
-        raise _refusal(where, f"must be an object, not {_kind(call)}")
+        raise _refusal(where, f"must be an object, not {kind_of(call)}")
     kind = _text(call, "type", where)
     if kind not in (None, "function"):
         raise _refusal(f"{where}.type", f"is {kind!r}: only 'function' calls are served")
     function = call.get("function")
     if not isinstance(function, dict):
-        raise _refusal(f"{where}.function", f"must be an object, not {_kind(function)}")
+        raise _refusal(f"{where}.function", f"must be an object, not {kind_of(function)}")
     name = _text(function, "name", f"{where}.function")
     if not name:
         raise _refusal(f"{where}.function.name", "is missing")
@@ -172,7 +174,7 @@ def _tool_call(call: Any, where: str, template: Template) -> dict[str, Any]:
 
 
 def _arguments(arguments: Any, where: str) -> dict[str, Any]:
-    """A call's arguments, which clients send as JSON text (OpenAI) or as an object (Ollama); none at all is an empty object."""
+    """A call's arguments: clients send JSON text (OpenAI) or an object (Ollama); none at all is an empty object."""
     if arguments is None or arguments == "":
         return {}
     if isinstance(arguments, str):
@@ -181,7 +183,7 @@ def _arguments(arguments: Any, where: str) -> dict[str, Any]:
         except (ValueError, RecursionError) as error:
             raise _refusal(where, f"is not JSON: {error}") from error
     if not isinstance(arguments, dict):
-        raise _refusal(where, f"must be a JSON object, not {_kind(arguments)}")
+        raise _refusal(where, f"must be a JSON object, not {kind_of(arguments)}")
     return arguments
 
 
@@ -220,13 +222,9 @@ def _text(item: dict[str, Any], field: str, where: str) -> str | None:
     """A string member; null is absent."""
     value = item.get(field)
     if value is not None and not isinstance(value, str):
-        raise _refusal(f"{where}.{field}", f"must be a string, not {_kind(value)}")
+        raise _refusal(f"{where}.{field}", f"must be a string, not {kind_of(value)}")
     return value
 
 
 def _refusal(where: str, reason: str) -> BadRequest:
     return BadRequest(f"{where} {reason}", param=where)
-
-
-def _kind(value: Any) -> str:
-    return _KINDS.get(type(value), "null")

@@ -1,8 +1,9 @@
 """What one rendering of a chat template may spend: steps, size and processor time.
 
-A template comes out of a model file, so it is hostile input. Jinja's sandbox keeps it away from the process but not from the
-clock and the memory: nested loops, doubled strings and lists of lists of themselves are all legal. Every rendering therefore
-runs on a :class:`Meter`, which the sandbox (`template_sandbox`) asks before or after each operation that can amplify.
+A template comes out of a model file, so it is hostile input. Jinja's sandbox keeps it away from the process but not
+from the clock and the memory: nested loops, doubled strings and lists of lists of themselves are all legal. Every
+rendering therefore runs on a :class:`Meter`, which the sandbox (`template_sandbox`) asks before or after each
+operation that can amplify.
 """
 
 from __future__ import annotations
@@ -30,8 +31,8 @@ _CONTAINERS = (list, tuple, dict, set, frozenset, KeysView, ValuesView, ItemsVie
 class Meter:
     """The budget of one rendering. Every method raises `TemplateRuntimeError` when the budget is spent.
 
-    `size` budgets the sum of all strings and lists produced; no single value may be larger than it either, counted as the
-    tree it prints as (a list that holds itself twice, twice over, is small in memory and endless on paper).
+    `size` budgets the sum of all strings and lists produced; no single value may be larger than it either, counted as
+    the tree it prints as (a list that holds itself twice, twice over, is small in memory and endless on paper).
     """
 
     __slots__ = ("_deadline", "_inputs", "_limit", "_remaining", "_steps")
@@ -45,7 +46,7 @@ class Meter:
         self._deadline = time.thread_time() + MAX_SECONDS
 
     def _measure_input(self, value: Any) -> int:
-        """Size of an input value; containers are remembered by identity: they live, unchanged, as long as the rendering."""
+        """Size of an input value; containers are remembered by identity: they outlive the rendering unchanged."""
         if isinstance(value, str):
             return NODE_SIZE + len(value)
         if isinstance(value, dict):

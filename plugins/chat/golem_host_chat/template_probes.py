@@ -29,7 +29,9 @@ _TOOL = {
 _CALL_ID = "probe0001"
 
 
-def _try(render: Render, messages: list[dict[str, Any]], tools: list[dict[str, Any]] | None = None, **variables: Any) -> str:
+def _try(
+    render: Render, messages: list[dict[str, Any]], tools: list[dict[str, Any]] | None = None, **variables: Any
+) -> str:
     """The rendering, or nothing when the template refuses it."""
     try:
         return render(messages, tools, True, variables)

@@ -1,14 +1,15 @@
 """The Jinja environment chat templates run in: what transformers' `apply_chat_template` offers, on a budget.
 
-Reproduced: immutable sandbox, `trim_blocks` and `lstrip_blocks`, `break`/`continue`, `{% generation %}`, `raise_exception`,
-`strftime_now`, and a `tojson` that writes plain JSON (Jinja's own escapes HTML and sorts keys). Left out on purpose:
-`lipsum`, the `random` filter (one conversation, one prompt) and the HTML filters whose size nothing bounds.
+Reproduced: immutable sandbox, `trim_blocks` and `lstrip_blocks`, `break`/`continue`, `{% generation %}`,
+`raise_exception`, `strftime_now`, and a `tojson` that writes plain JSON (Jinja's own escapes HTML and sorts keys).
+Left out on purpose: `lipsum`, the `random` filter (one conversation, one prompt) and the HTML filters whose size
+nothing bounds.
 
-How the budget is kept. Before compiling, the template's syntax tree is rewritten so that every loop round, macro body,
-`~`, list or dict display and slice passes through the :class:`~golem_host_chat.template_meter.Meter`; calls, arithmetic,
-filters and printed values pass through hooks Jinja has for them. Operations whose result is larger than what goes in
-(`*`, `replace`, `center`, ...) are charged before they run, all others after. Nothing is folded at compile time: filters and
-printing take the rendering's context, and arithmetic is intercepted.
+How the budget is kept. Before compiling, the template's syntax tree is rewritten so that every loop round, macro
+body, `~`, list or dict display and slice passes through the :class:`~golem_host_chat.template_meter.Meter`; calls,
+arithmetic, filters and printed values pass through hooks Jinja has for them. Operations whose result is larger than
+what goes in (`*`, `replace`, `center`, ...) are charged before they run, all others after. Nothing is folded at
+compile time: filters and printing take the rendering's context, and arithmetic is intercepted.
 """
 
 from __future__ import annotations
@@ -18,7 +19,7 @@ import re
 import string
 from collections.abc import Callable, Mapping
 from datetime import datetime
-from typing import Any
+from typing import Any, cast
 
 from jinja2 import nodes, pass_context
 from jinja2.exceptions import SecurityError, TemplateRuntimeError
@@ -38,10 +39,9 @@ METER = " meter"
 MAX_INTEGER_BITS = 4096
 MAX_MESSAGE = 2000
 
-_STRING_METHODS = frozenset(
-    "strip lstrip rstrip split rsplit splitlines partition rpartition startswith endswith removeprefix removesuffix replace "
-    "join find rfind index rindex count upper lower title capitalize casefold swapcase isalnum isalpha isascii isdecimal "
-    "isdigit isidentifier islower isnumeric isprintable isspace istitle isupper format zfill center ljust rjust".split()
+_STRING_METHODS = re.compile(
+    r"[lr]?strip|r?split|splitlines|r?partition|startswith|endswith|removeprefix|removesuffix|replace|join|r?find|r?index|count"
+    r"|upper|lower|title|capitalize|casefold|swapcase|is[a-z]+|format|center|[lr]just|zfill"
 )
 _LEFT_OUT = ("pprint", "random", "urlize", "wordwrap", "xmlattr")
 
@@ -115,7 +115,7 @@ class TemplateSandbox(ImmutableSandboxedEnvironment):
 
     def is_safe_attribute(self, obj: Any, attr: str, value: Any) -> bool:
         if isinstance(obj, str):
-            return attr in _STRING_METHODS
+            return _STRING_METHODS.fullmatch(attr) is not None
         if isinstance(obj, int | float | bytes):
             return False
         return super().is_safe_attribute(obj, attr, value)
@@ -152,8 +152,9 @@ class _MeterTree(NodeTransformer):
         self._environment = environment
 
     def _call(self, name: str, line: int, *args: nodes.Expr) -> nodes.Call:
-        target = nodes.EnvironmentAttribute(name)
-        return nodes.Call(target, list(args), [], None, None, lineno=line).set_environment(self._environment)
+        call = nodes.Call(nodes.EnvironmentAttribute(name), list(args), [], None, None, lineno=line)
+        call.set_environment(self._environment)
+        return call
 
     def _tick_body(self, node: Any) -> Any:
         """A step at the start of the body, charged with the constant text the body can print."""
@@ -164,7 +165,7 @@ class _MeterTree(NodeTransformer):
         node.body.insert(0, nodes.ExprStmt(tick, lineno=node.lineno).set_environment(self._environment))
         return node
 
-    visit_For = visit_Macro = visit_CallBlock = visit_Block = _tick_body  # noqa: N815
+    visit_For = visit_Macro = visit_CallBlock = visit_Block = _tick_body
 
     def visit_Concat(self, node: nodes.Concat) -> nodes.Node:
         self.generic_visit(node)
@@ -177,7 +178,7 @@ class _MeterTree(NodeTransformer):
             return node
         return self._call("metered_admit", node.lineno, node)
 
-    visit_List = visit_Tuple = visit_Dict = _display  # noqa: N815
+    visit_List = visit_Tuple = visit_Dict = _display
 
     def visit_Getitem(self, node: nodes.Getitem) -> nodes.Node:
         self.generic_visit(node)
@@ -247,7 +248,7 @@ def _join(context: Context, value: Any, d: str = "", attribute: int | str | None
     meter: Meter = context[METER]
     parts = list(value)
     meter.tick(len(parts) * len(str(d)) + meter.weigh(parts))
-    return do_join(context.eval_ctx, parts, d, attribute)
+    return cast(str, do_join(context.eval_ctx, parts, d, attribute))
 
 
 def _metered_filter(name: str, function: Callable[..., Any]) -> Callable[..., Any]:
@@ -316,7 +317,9 @@ _BEFORE_FILTER: Mapping[str, Callable[..., None]] = {
 }
 
 
-def _before_method(meter: Meter, text: str, name: str, args: tuple[Any, ...], kwargs: Mapping[str, Any]) -> tuple[Any, ...]:
+def _before_method(
+    meter: Meter, text: str, name: str, args: tuple[Any, ...], kwargs: Mapping[str, Any]
+) -> tuple[Any, ...]:
     """Charge a string method whose result can be longer than its inputs; hands back the arguments to call it with."""
     if name in ("center", "ljust", "rjust", "zfill") and args and isinstance(args[0], int):
         meter.charge(args[0])

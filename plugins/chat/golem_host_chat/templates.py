@@ -10,6 +10,7 @@ from typing import Any
 from jinja2.exceptions import TemplateSyntaxError
 
 from golem_host.errors import BadRequest
+from golem_host.http.fields import kind_of
 from golem_host_chat import template_probes
 from golem_host_chat.template_meter import Meter
 from golem_host_chat.template_sandbox import METER, TemplateRaised, TemplateSandbox
@@ -28,9 +29,9 @@ class TemplateError(BadRequest):
 class ChatTemplate:
     """A compiled chat template.
 
-    `source` is `tokenizer.chat_template`, `bos` and `eos` the texts of those tokens ("" for none), `name` what errors call
-    it. Raises `TemplateError` when the source is too long or does not compile. Rendering is pure apart from the date, safe
-    from several threads, and bounded (`template_sandbox`).
+    `source` is `tokenizer.chat_template`, `bos` and `eos` the texts of those tokens ("" for none), `name` what errors
+    call it. Raises `TemplateError` when the source is too long or does not compile. Rendering is pure apart from the
+    date, safe from several threads, and bounded (`template_sandbox`).
 
     What the template can do is found by rendering small conversations with it, once, when first asked.
     """
@@ -41,7 +42,9 @@ class ChatTemplate:
         self.eos = eos
         self.name = name
         if len(source) > MAX_SOURCE:
-            raise TemplateError(f"the chat template of {name} has {len(source)} characters; at most {MAX_SOURCE} are read")
+            raise TemplateError(
+                f"the chat template of {name} has {len(source)} characters; at most {MAX_SOURCE} are read"
+            )
         try:
             self._compiled = _SANDBOX.compile_metered(source)
         except TemplateSyntaxError as error:
@@ -61,10 +64,10 @@ class ChatTemplate:
     ) -> str:
         """The prompt text of `messages` (prepared: `messages.prepare_messages`).
 
-        The template sees `messages`, `tools` (absent without any, as in llama-server), `add_generation_prompt`, `bos_token`, `eos_token`,
-        `date_string`, `datetime`, `enable_thinking` where it has that switch (off unless asked), and last
-        `kwargs` (a request's `chat_template_kwargs`). Raises `TemplateError` when the template refuses or fails,
-        `BadRequest` for kwargs that cannot be passed.
+        The template sees `messages`, `tools` (absent without any, as in llama-server), `add_generation_prompt`,
+        `bos_token`, `eos_token`, `date_string`, `datetime`, `enable_thinking` where it has that switch (off unless
+        asked), and last `kwargs` (a request's `chat_template_kwargs`). Raises `TemplateError` when the template
+        refuses or fails, `BadRequest` for kwargs that cannot be passed.
         """
         variables: dict[str, Any] = {}
         if enable_thinking is not None:
@@ -98,10 +101,12 @@ class ChatTemplate:
         except TemplateRaised as error:
             raise TemplateError(f"the chat template refuses this conversation: {error}", param="messages") from error
         except Exception as error:  # whatever the template's own code runs into
-            raise TemplateError(f"the chat template fails on this conversation: {_words(error)}", param="messages") from error
+            raise TemplateError(
+                f"the chat template fails on this conversation: {_words(error)}", param="messages"
+            ) from error
 
     def strip_bos(self, rendered: str) -> str:
-        """`rendered` without one leading BOS text: for a vocabulary whose tokenizer adds BOS itself (llama.cpp's rule)."""
+        """`rendered` without one leading BOS text: for a vocabulary whose tokenizer adds BOS itself."""
         return rendered.removeprefix(self.bos) if self.bos else rendered
 
     def strip_eos(self, rendered: str) -> str:
@@ -140,13 +145,13 @@ class ChatTemplate:
 
 
 def _template_kwargs(kwargs: Mapping[str, Any]) -> dict[str, Any]:
-    """A request's `chat_template_kwargs` with the other names llama-server sets along with two of them."""
+    """A request's `chat_template_kwargs` (null is absent) with the names llama-server sets along with two of them."""
     for field in _OWN_FIELDS:
         if field in kwargs:
             raise BadRequest(f"chat_template_kwargs: {field!r} is a field of its own", param="chat_template_kwargs")
-    thinking = kwargs.get("enable_thinking", False)
-    if not isinstance(thinking, bool):
-        kind = {str: "string", int: "number", float: "number", list: "array", dict: "object"}.get(type(thinking), "null")
+    thinking = kwargs.get("enable_thinking")
+    if thinking is not None and not isinstance(thinking, bool):
+        kind = kind_of(thinking).split()[-1]
         message = f'invalid type for "enable_thinking" (expected boolean, got {kind})'
         raise BadRequest(message, param="chat_template_kwargs")
     variables: dict[str, Any] = {}
@@ -156,7 +161,7 @@ def _template_kwargs(kwargs: Mapping[str, Any]) -> dict[str, Any]:
         variables |= dict.fromkeys(("clear_thinking", "truncate_history_thinking", "drop_thinking"), not keep)
     if "reasoning_effort" in kwargs:
         variables["reasoning_strength"] = kwargs["reasoning_effort"]
-    return variables | {name: value for name, value in kwargs.items() if name != METER}
+    return variables | {name: value for name, value in kwargs.items() if value is not None and name != METER}
 
 
 def _words(error: Exception) -> str:

@@ -1,0 +1,130 @@
+"""Drawing the tokens of one answer: the sampling chain in llama-server's order, and the draw."""
+
+from __future__ import annotations
+
+import math
+import secrets
+from collections.abc import Callable, Sequence
+from functools import partial
+
+import numpy as np
+from numpy.typing import NDArray
+
+from golem_host_chat import sampling_filters as filters
+from golem_host_chat.sampling_filters import Candidates, SamplingError
+from golem_host_chat.sampling_params import SamplingParams
+from golem_host_chat.sampling_penalties import RepetitionPenalties
+from golem_host_chat.sampling_random import Mt19937
+
+Filter = Callable[[Candidates], None]
+
+_KEEP_BEST = frozenset({"top_n_sigma", "top_k", "top_p", "min_p", "temperature"})
+"""Filters that never drop the most likely token."""
+
+
+class Sampler:
+    """The sampling of one answer.
+
+    `vocab_size` is the width of the logits, `suppress` are ids never drawn, `prompt` the ids of the whole prompt,
+    which seed the penalties' window. `seed` is the seed in use: `params.seed`, or the random one drawn instead. Each
+    drawn token takes one number from the generator, whatever is left to choose from. xtc has its own, with the same
+    seed.
+    """
+
+    def __init__(
+        self, params: SamplingParams, *, vocab_size: int, suppress: Sequence[int] = (), prompt: Sequence[int] = ()
+    ) -> None:
+        self.seed = secrets.randbits(32) if params.seed is None else params.seed
+        self._vocab_size = vocab_size
+        self._random = Mt19937(self.seed)
+        self._penalties: RepetitionPenalties | None = None
+        biases: dict[int, float] = {}
+        for token, bias in [*params.logit_bias, *((token, -np.inf) for token in suppress)]:
+            biases[token] = biases.get(token, 0.0) + bias
+        self._bias_ids = np.fromiter(biases.keys(), np.int64, len(biases))
+        self._biases = np.fromiter(biases.values(), np.float32, len(biases))
+        chain = self._chain(params, prompt)
+        self._greedy = _is_greedy(params, list(chain))
+        if self._greedy:
+            chain = {name: chain[name] for name in chain if name == "penalties"}
+        self._filters = list(chain.values())
+
+    def _chain(self, params: SamplingParams, prompt: Sequence[int]) -> dict[str, Filter]:
+        """The filters that do something, by name, in order."""
+        keep = params.min_keep
+        chain: dict[str, Filter] = {}
+        for name in params.samplers:
+            match name:
+                case "penalties":
+                    penalties = (params.repeat_penalty, params.frequency_penalty, params.presence_penalty)
+                    if params.repeat_last_n > 0 and penalties != (1.0, 0.0, 0.0):
+                        self._penalties = RepetitionPenalties(params.repeat_last_n, *penalties, prompt)
+                        chain[name] = self._penalties
+                case "top_n_sigma" if params.top_n_sigma > 0:
+                    chain[name] = partial(filters.top_n_sigma, n=params.top_n_sigma)
+                case "top_k" if params.top_k > 0:
+                    chain[name] = partial(filters.top_k, k=params.top_k)
+                case "typ_p" if params.typical_p < 1:
+                    chain[name] = partial(filters.typical_p, p=params.typical_p, min_keep=keep)
+                case "top_p" if params.top_p < 1:
+                    chain[name] = partial(filters.top_p, p=params.top_p, min_keep=keep)
+                case "min_p" if params.min_p > 0:
+                    chain[name] = partial(filters.min_p, p=params.min_p, min_keep=keep)
+                case "xtc" if params.xtc_probability > 0 and params.xtc_threshold <= 0.5:
+                    chain[name] = partial(
+                        filters.xtc,
+                        probability=params.xtc_probability,
+                        threshold=params.xtc_threshold,
+                        min_keep=keep,
+                        random=Mt19937(self.seed),
+                    )
+                case "temperature":
+                    chain[name] = partial(
+                        filters.temperature,
+                        value=params.temperature,
+                        spread=params.dynatemp_range,
+                        exponent=params.dynatemp_exponent,
+                    )
+        return chain
+
+    def sample(self, logits: NDArray[np.float32]) -> int:
+        """A token drawn from `logits` (vocab_size,) float32, which are not changed. Raises `SamplingError`."""
+        if logits.shape != (self._vocab_size,) or logits.dtype != np.float32:
+            raise ValueError(
+                f"logits of shape ({self._vocab_size},) float32 expected, got {logits.shape} {logits.dtype}"
+            )
+        # The two ends tell: NaN passes through both, an infinity is one of them.
+        if not math.isfinite(logits.max()) or not math.isfinite(logits.min()):
+            raise SamplingError("the model's output is not finite: no token can be drawn")
+        candidates = Candidates(logits)
+        with np.errstate(over="ignore", invalid="ignore"):
+            if len(self._bias_ids):
+                candidates.own()[self._bias_ids] += self._biases
+            for narrow in self._filters:
+                narrow(candidates)
+            if self._greedy:
+                token = int(np.argmax(candidates.logits))
+                filters.finite(candidates.logits[token])
+                return token
+            return self._draw(candidates)
+
+    def accept(self, token: int) -> None:
+        """`token` is part of the answer: the penalties count it."""
+        if self._penalties is not None:
+            self._penalties.accept(token)
+
+    def _draw(self, candidates: Candidates) -> int:
+        """The first candidate at which the running sum of weights reaches a uniform share of the whole."""
+        weights = np.exp(candidates.logits - candidates.best())
+        share = self._random.uniform_double()
+        running = np.cumsum(weights.astype(np.float64))
+        # Never a leading token of weight zero, even at a share of zero.
+        target = max(share * running[-1], np.finfo(np.float64).smallest_subnormal)
+        return candidates.token(int(np.searchsorted(running, target)))
+
+
+def _is_greedy(params: SamplingParams, active: list[str]) -> bool:
+    """Whether the draw is the arg max after penalties: temperature 0, and nothing else could drop that token."""
+    if "temperature" not in active or params.dynatemp_range > 0 or np.float32(params.temperature) > 0:
+        return False
+    return _KEEP_BEST.issuperset(active[1:] if active[0] == "penalties" else active)
