@@ -1,0 +1,207 @@
+"""A chat model that says what a script tells it: real tokenizer, template and lane, no mathematics. For tests of routes."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+from golem_host.devices.device import Device
+from golem_host.lanes.job import Job
+from golem_host.lanes.stepwise import StepwiseLane
+from golem_host.registry import Model
+from golem_host.text.stream import TextStream
+from golem_host.text.tokenizer import tokenizer_from_gguf
+from golem_host.weights.gguf import open_gguf
+from golem_host_chat.generation import Completion, Delta, Generation, Timings
+from golem_host_chat.sampling_params import SamplingParams
+from golem_host_chat.templates import ChatTemplate
+
+
+@dataclass(frozen=True)
+class Script:
+    """What the model draws: `pieces`, the bytes of one token each, then its end token.
+
+    `endless` repeats the last piece for ever; `error` is raised for this answer alone in place of the end token.
+    """
+
+    pieces: tuple[bytes, ...] = (b"Hello", b" there", b".")
+    endless: bool = False
+    error: Exception | None = None
+
+
+@dataclass
+class _Seat:
+    """One answer being drawn; `unread` until its first pass."""
+
+    job: Job[Generation]
+    slot: int
+    script: Script
+    stream: TextStream
+    unread: bool = True
+    drawn: int = 0
+    texts: list[str] = field(default_factory=list)
+
+
+class ScriptedStepper:
+    """Draws one piece a pass for each of `slots` seats. `scripts` are chosen by a word their prompt contains."""
+
+    def __init__(self, model: ScriptedModel, runtime: ScriptedRuntime) -> None:
+        self._model = model
+        self._runtime = runtime
+        self.seats: list[_Seat] = []
+
+    def admit(self, job: Job[Generation]) -> bool:
+        taken = {seat.slot for seat in self.seats}
+        free = [slot for slot in range(self._model.slots) if slot not in taken]
+        if not free or any(seat.unread and seat.job.id == job.request.follows for seat in self.seats):
+            return False
+        self._model.asked.append(job.request)
+        self.seats.append(_Seat(job, free[0], self._script(job.request), TextStream(job.request.stops)))
+        return True
+
+    def step(self) -> None:
+        time.sleep(self._model.pass_seconds)
+        self._model.before_pass()
+        for seat in list(self.seats):
+            if seat.unread:
+                seat.unread = False
+                if seat.job.request.max_tokens == 0:
+                    self._end(seat, "length")
+            else:
+                self._draw(seat)
+
+    def release(self, job: Job[Generation]) -> None:
+        self.seats = [seat for seat in self.seats if seat.job is not job]
+
+    def recover(self) -> None:
+        self.seats.clear()
+
+    def _script(self, request: Generation) -> Script:
+        text = self._runtime.tokenizer.decode(request.prompt, special=True).decode("utf-8", "replace")
+        return next((script for word, script in self._model.scripts.items() if word in text), Script())
+
+    def _draw(self, seat: _Seat) -> None:
+        pieces = seat.script.pieces
+        over = seat.drawn >= len(pieces)
+        if over and not seat.script.endless:
+            if seat.script.error is not None:
+                seat.job.fail(seat.script.error)
+                self.release(seat.job)
+                return
+            seat.drawn += 1
+            self._end(seat, "stop")
+            return
+        text = seat.stream.push(pieces[-1] if over else pieces[seat.drawn])
+        seat.drawn += 1
+        self._send(seat, text)
+        request = seat.job.request
+        room = self._model.context - len(request.prompt)
+        if seat.stream.stopped is not None:
+            self._end(seat, "stop")
+        elif seat.drawn >= min(room, room if request.max_tokens is None else request.max_tokens):
+            self._end(seat, "length")
+
+    def _send(self, seat: _Seat, text: str) -> None:
+        if text:
+            seat.texts.append(text)
+            seat.job.emit(Delta(text))
+
+    def _end(self, seat: _Seat, finish: str) -> None:
+        if seat.stream.stopped is None:
+            self._send(seat, seat.stream.finish())
+        prompt = len(seat.job.request.prompt)
+        cached = prompt - 1 if seat.job.request.follows is not None else 0
+        seat.job.finish(
+            Completion(
+                text="".join(seat.texts),
+                finish=finish,
+                stop_word=seat.stream.stopped,
+                prompt_tokens=prompt,
+                cached_tokens=cached,
+                completion_tokens=seat.drawn,
+                slot=seat.slot,
+                tokens=[0] * seat.drawn,
+                timings=Timings(
+                    waited_ms=0.25,
+                    prompt_n=prompt - cached,
+                    prompt_ms=2.0,
+                    cache_n=cached,
+                    predicted_n=seat.drawn,
+                    predicted_ms=4.0,
+                ),
+            )
+        )
+        self.release(seat.job)
+
+
+class ScriptedRuntime:
+    """What the routes see of a loaded model."""
+
+    def __init__(self, model: ScriptedModel) -> None:
+        self.model = model
+        self.context = model.context
+        self.slots = model.slots
+        self.max_tokens = model.max_tokens
+        self.sampling = SamplingParams()
+        with open_gguf(model.path) as gguf:
+            self.tokenizer = tokenizer_from_gguf(gguf)
+            source = gguf.string("tokenizer.chat_template", None)
+        vocab = self.tokenizer.vocab
+        bos = "" if vocab.bos is None else vocab.text(vocab.bos)
+        eos = "" if vocab.eos is None else vocab.text(vocab.eos)
+        self.template = None if source is None else ChatTemplate(source, bos, eos, name=model.name)
+        self.stepper = ScriptedStepper(model, self)
+        self.lane = StepwiseLane(model.name, self.stepper, kind="chat", queue_limit=model.queue_limit)
+
+    def close(self) -> None:
+        """Nothing is held."""
+
+
+class ScriptedModel(Model):
+    """A chat model with the tokenizer and template of the GGUF file at `path`; `asked` collects what its lane was asked.
+
+    `before_pass` is called on the device thread before each pass.
+    """
+
+    kind = "chat"
+    plugin = "chat"
+    family = architecture = "scripted"
+    capabilities = ("completion",)
+    quantization = "F32"
+    parameter_count = 1_000_000
+    modified = 1_700_000_000.0
+
+    def __init__(
+        self,
+        path: Path,
+        *,
+        name: str = "scripted",
+        scripts: Mapping[str, Script] | None = None,
+        slots: int = 4,
+        context: int = 256,
+        max_tokens: int | None = None,
+        queue_limit: int = 512,
+        pass_seconds: float = 0.0,
+    ) -> None:
+        self.path = path
+        self.name = name
+        self.size_bytes = path.stat().st_size
+        self.context_length = context
+        self.scripts = dict(scripts or {})
+        self.slots = slots
+        self.context = context
+        self.max_tokens = max_tokens
+        self.queue_limit = queue_limit
+        self.pass_seconds = pass_seconds
+        self.before_pass: Callable[[], None] = lambda: None
+        self.asked: list[Generation] = []
+        self.loads = 0
+
+    def load(
+        self, device: Device, settings: Mapping[str, Any], progress: Callable[[float], None]
+    ) -> ScriptedRuntime:
+        self.loads += 1
+        return ScriptedRuntime(self)
