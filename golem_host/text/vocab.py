@@ -38,12 +38,11 @@ class Vocab:
     """
 
     def __init__(self, gguf: Gguf, defaults: Defaults, *, force_bos: bool = False) -> None:
-        self._path = gguf.path
         self._tokens = gguf.strings("tokenizer.ggml.tokens")
         if len(self._tokens) == 0:
             raise GgufError(gguf.path, "'tokenizer.ggml.tokens' is empty")
-        self._stored_types = self._per_token(gguf, "tokenizer.ggml.token_type")
-        self._scores = self._per_token(gguf, "tokenizer.ggml.scores")
+        self._stored_types = self._per_token(gguf, "tokenizer.ggml.token_type", ("int32", "uint32"))
+        self._scores = self._per_token(gguf, "tokenizer.ggml.scores", ("float32", "int32"))
         self.bos = self._id(gguf, "bos", defaults.bos)
         self.eos = self._id(gguf, "eos", defaults.eos)
         self.unk = self._id(gguf, "unknown", defaults.unk)
@@ -64,10 +63,10 @@ class Vocab:
             raise GgufError(gguf.path, "texts must begin with BOS, but 'tokenizer.ggml.bos_token_id' is missing")
         if self.add_eos and self.eos is None:
             raise GgufError(gguf.path, "texts must end with EOS, but 'tokenizer.ggml.eos_token_id' is missing")
-        suppressed = gguf.array("tokenizer.ggml.suppress_tokens", None)
-        self.suppressed: tuple[int, ...] = (
-            () if suppressed is None else tuple(int(i) for i in suppressed if 0 <= i < len(self))
-        )
+        suppressed = gguf.array("tokenizer.ggml.suppress_tokens", np.empty(0, np.int32))
+        if suppressed.dtype.kind not in "iu":
+            raise GgufError(gguf.path, f"'tokenizer.ggml.suppress_tokens' is an array of {suppressed.dtype.name}")
+        self.suppressed: tuple[int, ...] = tuple(id for id in suppressed.tolist() if 0 <= id < len(self))
 
     def __len__(self) -> int:
         return len(self._tokens)
@@ -145,8 +144,12 @@ class Vocab:
             return default
         return id
 
-    def _per_token(self, gguf: Gguf, key: str) -> NDArray | None:
+    def _per_token(self, gguf: Gguf, key: str, dtypes: tuple[str, ...]) -> NDArray | None:
         values = gguf.array(key, None)
-        if values is not None and len(values) < len(self):
+        if values is None:
+            return None
+        if values.dtype.name not in dtypes:
+            raise GgufError(gguf.path, f"'{key}' is an array of {values.dtype.name}, not of {' or '.join(dtypes)}")
+        if len(values) < len(self):
             raise GgufError(gguf.path, f"'{key}' has {len(values)} elements for {len(self)} tokens")
         return values

@@ -156,10 +156,9 @@ def _tq2_0(blocks: Bytes) -> Floats:
 
 def _q2_k(blocks: Bytes) -> Floats:
     n = len(blocks)
-    scales: Codes = blocks[:, :16]
-    codes = _planes(blocks[:, 16:80]).reshape(n, 16, 16)
-    factors = _to_float(blocks[:, 80:82]) * (scales & 15)
-    minima = _to_float(blocks[:, 82:84]) * (scales >> 4)
+    packed, codes = _bits(blocks[:, :16], 4).reshape(n, 16, 2), _planes(blocks[:, 16:80]).reshape(n, 16, 16)
+    factors = _to_float(blocks[:, 80:82]) * packed[:, :, 0]
+    minima = _to_float(blocks[:, 82:84]) * packed[:, :, 1]
     return (factors[:, :, None] * codes - minima[:, :, None]).reshape(n, 256)
 
 

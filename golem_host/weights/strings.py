@@ -26,7 +26,7 @@ class StringArray:
     def __init__(self, path: Path, key: str, buffer: mmap, offsets: NDArray[np.int64]) -> None:
         self._path = path
         self._key = key
-        self._buffer = buffer
+        self._view = memoryview(buffer)  # keeps the file mapped
         self._offsets = offsets
 
     def __len__(self) -> int:
@@ -37,12 +37,12 @@ class StringArray:
             index += len(self)
         if not 0 <= index < len(self):
             raise IndexError(f"'{self._key}' has {len(self)} elements; there is no element {index}")
-        return self._buffer[int(self._offsets[index]) + 8 : int(self._offsets[index + 1])]
+        return bytes(self._view[int(self._offsets[index]) + 8 : int(self._offsets[index + 1])])
 
     def __iter__(self) -> Iterator[bytes]:
         """All elements: one copy of the bytes, then slices of it."""
         start = int(self._offsets[0])
-        whole = self._buffer[start : int(self._offsets[-1])]
+        whole = bytes(self._view[start : int(self._offsets[-1])])
         ends = (self._offsets - start).tolist()
         return iter([whole[begin + 8 : end] for begin, end in pairwise(ends)])
 
@@ -62,11 +62,25 @@ def walk(buffer: mmap, at: int, count: int) -> NDArray[np.int64] | None:
 
     The caller has checked that `count` length fields fit into the file.
     """
-    if count >= _NATIVE_FROM and (library := _kernels()) is not None:
-        try:
-            return library.walk_strings(buffer, at, count)
-        except ValueError:
-            return None
+    return _walk_native(buffer, at, count) if count >= _NATIVE_FROM else _walk(buffer, at, count)
+
+
+def _walk_native(buffer: mmap, at: int, count: int) -> NDArray[np.int64] | None:
+    from golem_host.kernels.library import LibraryError, load
+
+    try:
+        kernels = load()
+    except LibraryError:  # the device that needs the library reports it; files can be read without
+        kernels = None
+    if kernels is None:
+        return _walk(buffer, at, count)
+    try:
+        return kernels.walk_strings(buffer, at, count)
+    except ValueError:
+        return None
+
+
+def _walk(buffer: mmap, at: int, count: int) -> NDArray[np.int64] | None:
     offsets = [at]
     last, unpack = len(buffer) - 8, _LENGTH.unpack_from
     for _ in range(count):
@@ -75,11 +89,3 @@ def walk(buffer: mmap, at: int, count: int) -> NDArray[np.int64] | None:
         at += 8 + unpack(buffer, at)[0]
         offsets.append(at)
     return np.array(offsets, np.int64) if at <= len(buffer) else None
-
-
-def _kernels():
-    try:
-        from golem_host.kernels import library
-    except ImportError:
-        return None
-    return library.load()
