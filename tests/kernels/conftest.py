@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import ctypes
+import mmap
 import os
 import shutil
 from collections.abc import Callable, Iterator, Sequence
@@ -39,65 +41,73 @@ FLOAT_TYPES = ("F32", "F16", "BF16")
 ISAS = ("generic", "avx2", "avx512-vnni")
 
 
-def random_weights(rng: np.random.Generator, type_name: str, m: int, k: int) -> Array:
-    """m packed rows of k random values, uint8 (m, bytes): any bytes, with scales of sensible size."""
-    block, size = gguf.GGML_QUANT_SIZES[QuantType[type_name]]
-    if type_name in FLOAT_TYPES:
-        values = rng.standard_normal((m, k)).astype(np.float32)
-        return gguf.quants.quantize(values, QuantType[type_name]).view(np.uint8).reshape(m, k * size)
-    data = rng.integers(0, 256, (m, k // block, size), dtype=np.uint8)
-    for at in HALF_FIELDS[type_name]:
-        scale = rng.uniform(-0.02, 0.02, (m, k // block)).astype(np.float16)
-        data[:, :, at : at + 2] = scale[..., None].view(np.uint8)
-    return data.reshape(m, -1)
+class Weights:
+    """m packed rows of k random weights of one type: `packed` uint8 (m, bytes); `values` float32 (m, k) as gguf-py
+    reads them."""
+
+    def __init__(self, rng: np.random.Generator, type_name: str, m: int, k: int) -> None:
+        self.type = QuantType[type_name]
+        if type_name in FLOAT_TYPES:
+            values = rng.standard_normal((m, k)).astype(np.float32)
+            self.packed = gguf.quants.quantize(values, self.type).view(np.uint8).reshape(m, -1)
+        else:
+            block, size = gguf.GGML_QUANT_SIZES[self.type]
+            data = rng.integers(0, 256, (m, k // block, size), dtype=np.uint8)
+            for at in HALF_FIELDS[type_name]:
+                scale = rng.uniform(-0.02, 0.02, (m, k // block)).astype(np.float16)
+                data[:, :, at : at + 2] = scale[..., None].view(np.uint8)
+            self.packed = data.reshape(m, -1)
+        self.values = self._dequantized().reshape(m, k)
+
+    def _dequantized(self) -> Array:
+        if self.type is QuantType.F32:
+            return self.packed.view(np.float32)
+        if self.type is QuantType.F16:
+            return self.packed.view(np.float16).astype(np.float32)
+        return gguf.quants.dequantize(self.packed, self.type)
+
+    def offsets(self) -> Array:
+        """The offset m of every weight of a type that is multiplied with Q8_1 rows, float64 (m, k)."""
+        block, size = gguf.GGML_QUANT_SIZES[self.type]
+        m = self.packed.reshape(len(self.packed), -1, size)[:, :, 2:4].copy().view(np.float16)[..., 0]
+        return np.repeat(m.astype(np.float64), block, -1)
 
 
-def dequantized(type_name: str, weights: Array) -> Array:
-    """gguf-py's values of packed rows, float32 (m, k)."""
-    if type_name == "F32":
-        return weights.view(np.float32)
-    if type_name == "F16":
-        return weights.view(np.float16).astype(np.float32)
-    return gguf.quants.dequantize(weights, QuantType[type_name])
+class Quantized:
+    """x float32 (rows, n) quantized to an activation kind, after ggml's rounding on x86.
 
+    `codes` int8 (rows, n), `scales` float32 and `sums` (of codes; Q8_1: float32 scale * sum, rounded to half), both
+    (rows, blocks), for the Q8 kinds; `values` float64 (rows, n): what is multiplied.
+    """
 
-def quantized_input(kind: Act, x: Array) -> tuple[Array, Array]:
-    """What the kernels multiply with instead of x (rows, n), and instead of the sums of each block that offsets are
-    multiplied with; float64. The second differs from the sums of the first only for Q8_1, which rounds them."""
-    if kind == Act.F32:
-        values = x.astype(np.float64)
-    elif kind == Act.F16:
-        values = x.astype(np.float16).astype(np.float64)
-    elif kind == Act.BF16:
-        bits = x.view(np.uint32)
-        values = ((bits + 0x7FFF + (bits >> 16 & 1)) & 0xFFFF0000).view(np.float32).astype(np.float64)
-    else:
-        return _quantized_blocks(kind, x)
-    return values, values
+    def __init__(self, kind: Act, x: Array) -> None:
+        if kind in (Act.F32, Act.F16):
+            self.values = x.astype(np.float16 if kind is Act.F16 else np.float32).astype(np.float64)
+        elif kind is Act.BF16:
+            bits = x.view(np.uint32)
+            self.values = ((bits + 0x7FFF + (bits >> 16 & 1)) & 0xFFFF0000).view(np.float32).astype(np.float64)
+        else:
+            self._quantize(kind, x)
 
-
-def _quantized_blocks(kind: Act, x: Array) -> tuple[Array, Array]:
-    n = 256 if kind == Act.Q8_K else 32
-    blocks = x.reshape(x.shape[0], -1, n)
-    if kind == Act.Q8_K:
+    def _quantize(self, kind: Act, x: Array) -> None:
+        blocks = x.reshape(len(x), -1, 256 if kind is Act.Q8_K else 32)
         at = np.abs(blocks).argmax(-1)[..., None]
         extreme = np.take_along_axis(blocks, at, -1)
-        inverse = np.divide(np.float32(-127), extreme, out=np.zeros_like(extreme), where=extreme != 0)
-        d = np.divide(np.float32(1), inverse, out=np.zeros_like(inverse), where=inverse != 0)
-        exact = d
-    else:
-        extreme = np.abs(blocks).max(-1, keepdims=True)
-        inverse = np.divide(np.float32(127), extreme, out=np.zeros_like(extreme), where=extreme != 0)
-        exact = extreme / np.float32(127)
-        d = exact.astype(np.float16).astype(np.float32)
-    q = np.minimum(np.rint(blocks * inverse), np.float32(127))
-    values = (q.astype(np.float64) * d).reshape(x.shape)
-    sums = (
-        (exact * q.sum(-1, keepdims=True)).astype(np.float16)
-        if kind == Act.Q8_1
-        else d.astype(np.float64) * q.sum(-1, keepdims=True)
-    )
-    return values, np.broadcast_to(sums.astype(np.float64) / n, blocks.shape).reshape(x.shape)
+        if kind is not Act.Q8_K:
+            extreme = np.abs(extreme)
+        by = np.float32(-127 if kind is Act.Q8_K else 127)
+        inverse = np.divide(by, extreme, out=np.zeros_like(extreme), where=extreme != 0)
+        codes = np.minimum(np.rint(blocks * inverse), np.float32(127))
+        if kind is Act.Q8_K:
+            exact = np.divide(np.float32(1), inverse, out=np.zeros_like(inverse), where=inverse != 0)
+        else:
+            exact = extreme / by
+        scales = exact if kind is Act.Q8_K else exact.astype(np.float16).astype(np.float32)
+        self.values = (codes.astype(np.float64) * scales).reshape(x.shape)
+        self.codes, self.scales = codes.astype(np.int8).reshape(x.shape), scales[..., 0]
+        self.sums = codes.sum(-1)
+        if kind is Act.Q8_1:
+            self.sums = (exact[..., 0] * self.sums).astype(np.float16).astype(np.float32)
 
 
 class Runner:
@@ -138,14 +148,12 @@ class Runner:
         self.run(Op.ACT, rows, [out, x], [n, kind])
         return out
 
-    def product(self, type_name: str, x: Array, weights: Array, bias: Array | None = None) -> Array:
-        """x f32 (rows, k) times packed weights, (rows, m)."""
-        kind = self.kernels.act_kind(QuantType[type_name])
-        acts = self.activations(kind, x)
-        out = np.full((x.shape[0], weights.shape[0]), np.nan, np.float32)
-        self.run(
-            Op.MATMUL, x.shape[0], [out, acts, weights, bias], [weights.shape[0], x.shape[1], QuantType[type_name]]
-        )
+    def product(self, weights: Weights, x: Array, bias: Array | None = None) -> Array:
+        """x f32 (rows, k) times the weights, (rows, m)."""
+        m = len(weights.packed)
+        activations = self.activations(self.kernels.act_kind(weights.type), x)
+        out = np.full((len(x), m), np.nan, np.float32)
+        self.run(Op.MATMUL, len(x), [out, activations, weights.packed, bias], [m, x.shape[1], weights.type])
         return out
 
 
@@ -173,11 +181,79 @@ def load_isa(tmp_path_factory: pytest.TempPathFactory) -> Callable[[str], Kernel
 
 @pytest.fixture(scope="session", params=ISAS)
 def kernels(request: pytest.FixtureRequest, load_isa: Callable[[str], Kernels]) -> Kernels:
+    """The library at each instruction set of this machine."""
     return load_isa(request.param)
 
 
 @pytest.fixture(scope="session")
 def runner(kernels: Kernels) -> Iterator[Runner]:
+    """Two threads at each instruction set."""
     runner = Runner(kernels)
     yield runner
     runner.pool.close()
+
+
+@pytest.fixture(scope="session")
+def portable(load_isa: Callable[[str], Kernels]) -> Iterator[Runner]:
+    """One thread of portable code."""
+    runner = Runner(load_isa("generic"), threads=1)
+    yield runner
+    runner.pool.close()
+
+
+@pytest.fixture
+def make_runner(kernels: Kernels) -> Iterator[Callable[[int], Runner]]:
+    """Makes runners of a number of threads."""
+    made: list[Runner] = []
+
+    def make(threads: int) -> Runner:
+        made.append(Runner(kernels, threads))
+        return made[-1]
+
+    yield make
+    for runner in made:
+        runner.pool.close()
+
+
+@pytest.fixture(params=BLOCK_TYPES + FLOAT_TYPES)
+def weight_type(request: pytest.FixtureRequest) -> str:
+    return request.param
+
+
+@pytest.fixture(params=BLOCK_TYPES)
+def block_type(request: pytest.FixtureRequest) -> str:
+    return request.param
+
+
+@pytest.fixture
+def rng() -> np.random.Generator:
+    return np.random.default_rng(7)
+
+
+@pytest.fixture(scope="session")
+def make_weights() -> type[Weights]:
+    return Weights
+
+
+@pytest.fixture(scope="session")
+def quantized() -> type[Quantized]:
+    return Quantized
+
+
+@pytest.fixture(scope="session")
+def guarded() -> Callable[[Array], Array]:
+    """Copies an array to the end of a page that is followed by one nobody may touch."""
+    libc = ctypes.CDLL(None, use_errno=True)
+
+    def copy(array: Array) -> Array:
+        size = -(-array.nbytes // mmap.PAGESIZE) * mmap.PAGESIZE
+        memory = mmap.mmap(-1, size + mmap.PAGESIZE)
+        start = ctypes.addressof(ctypes.c_char.from_buffer(memory))
+        assert libc.mprotect(ctypes.c_void_p(start + size), ctypes.c_size_t(mmap.PAGESIZE), 0) == 0
+        result = (
+            np.frombuffer(memory, np.uint8, array.nbytes, size - array.nbytes).view(array.dtype).reshape(array.shape)
+        )
+        result[...] = array
+        return result
+
+    return copy
