@@ -3,19 +3,27 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import AsyncIterator, Callable, Mapping
+from contextlib import asynccontextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
+import httpx
+
 from golem_host.devices.device import Device
+from golem_host.host import Host
 from golem_host.lanes.job import Job
 from golem_host.lanes.stepwise import StepwiseLane
 from golem_host.registry import Model
+from golem_host.testing.fakes import FakePlugin, plugin_set
+from golem_host.testing.inprocess import running, settings_of
+from golem_host.testing.tiny import tiny_gguf
 from golem_host.text.stream import TextStream
 from golem_host.text.tokenizer import tokenizer_from_gguf
 from golem_host.weights.gguf import open_gguf
 from golem_host_chat.generation import Completion, Delta, Generation, Timings
+from golem_host_chat.routes import ROUTES
 from golem_host_chat.sampling_params import SamplingParams
 from golem_host_chat.templates import ChatTemplate
 
@@ -205,3 +213,32 @@ class ScriptedModel(Model):
     ) -> ScriptedRuntime:
         self.loads += 1
         return ScriptedRuntime(self)
+
+
+@dataclass(frozen=True)
+class Served:
+    """A host in this event loop with one scripted model, and a client of it."""
+
+    host: Host
+    client: httpx.AsyncClient
+    model: ScriptedModel
+
+    async def post(self, path: str, **body: Any) -> httpx.Response:
+        return await self.client.post(path, json=body)
+
+
+@asynccontextmanager
+async def serving(
+    folder: Path,
+    *,
+    architecture: str = "llama",
+    metadata: Mapping[str, Any] | None = None,
+    settings: Mapping[str, str] | None = None,
+    **model: Any,
+) -> AsyncIterator[Served]:
+    """Serve a `ScriptedModel` (made with `model`) over a tiny file of `architecture`, changed by `metadata`, in `folder`."""
+    path = tiny_gguf(folder / "tiny.gguf", architecture, metadata=metadata)
+    scripted = ScriptedModel(path, **model)
+    plugins = plugin_set(chat=FakePlugin([scripted], ROUTES))
+    async with running(settings_of(folder, **(settings or {})), plugins) as (host, client):
+        yield Served(host, client, scripted)
