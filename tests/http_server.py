@@ -1,12 +1,13 @@
 """A real server for tests: the `serve` of the command line with a fake plugin. Run as a script; flags are settings.
 
-Routes of the plugin, all POST: `/v1/whole` waits for the job of the body's script, `/v1/stream` and `/api/stream` stream
-its events, `/v1/echo` gives the body back. `GET /v1/jobs` lists the jobs and how they ended.
+Routes of the plugin, all POST: `/v1/whole` waits for the job of the body's script, `/v1/stream` and `/api/stream`
+stream its events, `/v1/echo` gives the body back. `GET /v1/jobs` lists the jobs and how they ended.
 """
 
 from __future__ import annotations
 
 import sys
+from collections.abc import AsyncIterator
 from pathlib import Path
 from typing import Any
 
@@ -38,17 +39,18 @@ async def whole(request: Any, host: Any) -> dict[str, Any]:
 
 
 async def stream(request: Any, host: Any) -> Any:
-    async with host.registry.use(host.registry.resolve(None, "chat")) as runtime:
+    model = host.registry.resolve(None, "chat")
+
+    async def chunks(job: Job[Script]) -> AsyncIterator[dict[str, Any]]:
+        async with host.registry.use(model):
+            async for event in job.events():
+                yield {"event": event}
+
+    async with host.registry.use(model) as runtime:
         job = await submitted(request, runtime)
-
-    async def chunks() -> Any:
-        async for event in job.events():
-            yield {"event": event}
-
-    native = request.url.path.startswith("/api/")
-    if native:
-        return await stream_reply(request, job, chunks(), framing="ndjson", dialect="ollama", done=None)
-    return await stream_reply(request, job, chunks(), framing="sse", dialect="openai", done=SSE_DONE)
+        if request.url.path.startswith("/api/"):
+            return await stream_reply(request, job, chunks(job), framing="ndjson", dialect="ollama", done=None)
+        return await stream_reply(request, job, chunks(job), framing="sse", dialect="openai", done=SSE_DONE)
 
 
 async def echo(request: Any, host: Any) -> dict[str, Any]:

@@ -1,4 +1,4 @@
-"""On the real server and real sockets: clients that leave, malformed requests, oversized bodies, framing on the wire."""
+"""On the real server and real sockets: clients that leave, malformed requests, bodies too large, exact framing."""
 
 from __future__ import annotations
 

@@ -9,7 +9,7 @@ from collections.abc import Iterable
 
 from golem_host.errors import Forbidden
 
-_HOST = re.compile(r"(\[[0-9A-Fa-f:.%\w]{2,64}\]|[^\s:\[\]/@]{1,255})(?::[0-9]{0,5})?", re.ASCII)
+_HOST = re.compile(r"(\[[0-9A-Fa-f:.%\w]{2,64}\]|[\w.-]{1,255})(?::[0-9]{0,5})?", re.ASCII)
 
 STRICT_NAMES = ("127.0.0.1", "localhost", "::1")
 """All that the strict listener takes."""

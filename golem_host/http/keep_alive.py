@@ -26,7 +26,8 @@ def parse_keep_alive(value: Any) -> KeepAlive:
             return _seconds(signed_duration(value))
         except ValueError as error:
             raise BadRequest(f"keep_alive: {error}", param="keep_alive") from None
-    if isinstance(value, int | float) and not isinstance(value, bool) and math.isfinite(value):
+    number = isinstance(value, int) and not isinstance(value, bool)
+    if number or (isinstance(value, float) and math.isfinite(value)):
         return _seconds(value)
     raise BadRequest(
         "keep_alive: expected a number of seconds or a duration such as '5m'; negative: for ever", param="keep_alive"

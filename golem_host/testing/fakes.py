@@ -113,22 +113,29 @@ class FakeModel(Model):
         return self.shown
 
 
-class FakePlugin:
-    """A plugin with the given models and routes."""
+class RoutesPlugin:
+    """A plugin with routes and no models."""
 
     GOLEM_HOST_API = hookspecs.API
 
-    def __init__(self, models: Sequence[Model] = (), routes: Sequence[Route] = ()) -> None:
-        self._models = models
+    def __init__(self, routes: Sequence[Route]) -> None:
         self._routes = routes
-
-    @hookspecs.hookimpl
-    def golem_models(self) -> Sequence[Model]:
-        return self._models
 
     @hookspecs.hookimpl
     def golem_routes(self) -> Sequence[Route]:
         return self._routes
+
+
+class FakePlugin(RoutesPlugin):
+    """A plugin with the given models and routes."""
+
+    def __init__(self, models: Sequence[Model], routes: Sequence[Route] = ()) -> None:
+        super().__init__(routes)
+        self._models = models
+
+    @hookspecs.hookimpl
+    def golem_models(self) -> Sequence[Model]:
+        return self._models
 
 
 def plugin_set(**plugins: object) -> PluginSet:
