@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import time
 from collections.abc import AsyncIterator, Callable, Mapping
 from contextlib import asynccontextmanager
@@ -242,3 +243,20 @@ async def serving(
     plugins = plugin_set(chat=FakePlugin([scripted], ROUTES))
     async with running(settings_of(folder, **(settings or {})), plugins) as (host, client):
         yield Served(host, client, scripted)
+
+
+def sse_events(body: str) -> list[Any]:
+    """The events of a body of server-sent events, parsed; the end marker stays text. AssertionError for bad framing."""
+    assert body.endswith("\n\n")
+    events = []
+    for event in body[:-2].split("\n\n"):
+        assert event.startswith("data: ") and "\n" not in event, event
+        data = event.removeprefix("data: ")
+        events.append(data if data == "[DONE]" else json.loads(data))
+    return events
+
+
+def json_lines(body: str) -> list[Any]:
+    """The objects of a body of JSON lines. AssertionError for an empty line or a missing last newline."""
+    assert body.endswith("\n")
+    return [json.loads(line) for line in body[:-1].split("\n")]
