@@ -43,7 +43,9 @@ def test_values(value: Any, expected: Any) -> None:
     assert result is expected or result == pytest.approx(expected)
 
 
-@pytest.mark.parametrize("value", [True, False, {}, [], "soon", "5 minutes", "m", " ", "5m!", float("nan"), float("inf")])
+@pytest.mark.parametrize(
+    "value", [True, False, {}, [], "soon", "5 minutes", "m", " ", "5m!", float("nan"), float("inf")]
+)
 def test_anything_else_is_refused(value: Any) -> None:
     with pytest.raises(BadRequest, match="keep_alive") as refused:
         parse_keep_alive(value)

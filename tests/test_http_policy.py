@@ -46,11 +46,13 @@ ROUTES = [
 ]
 
 
-def send(folder: Path, *requests: tuple[str, str, dict[str, Any]], **flags: str | Sequence[str]) -> list[httpx.Response]:
+def send(
+    folder: Path, *requests: tuple[str, str, dict[str, Any]], **flags: str | Sequence[str]
+) -> list[httpx.Response]:
     """The answers to (method, path, options of httpx) under the given settings."""
 
     async def go() -> list[httpx.Response]:
-        async with running(settings_of(folder, **flags), plugin_set(echo=RoutesPlugin(ROUTES))) as (_, client):
+        async with running(settings_of(folder, flags), plugin_set(echo=RoutesPlugin(ROUTES))) as (_, client):
             return [await client.request(method, path, **options) for method, path, options in requests]
 
     return asyncio.run(go())
@@ -240,7 +242,7 @@ def test_without_keys_any_key_is_ignored(tmp_path: Path) -> None:
 def test_keys_from_a_file(tmp_path: Path) -> None:
     path = tmp_path / "keys"
     path.write_text("# office\n\n first \nsecond\n", encoding="utf-8")
-    settings = settings_of(tmp_path, api_key="third", api_key_file=str(path))
+    settings = settings_of(tmp_path, {"api_key": "third", "api_key_file": str(path)})
     assert configured_keys(settings) == ["third", "first", "second"]
 
 
@@ -250,7 +252,7 @@ def test_a_key_file_without_keys_does_not_leave_the_host_open(tmp_path: Path, co
     if content is not None:
         path.write_bytes(content)
     with pytest.raises(UsageError, match="--api-key-file"):
-        configured_keys(settings_of(tmp_path, api_key_file=str(path)))
+        configured_keys(settings_of(tmp_path, {"api_key_file": str(path)}))
 
 
 # Bodies
@@ -317,7 +319,7 @@ def test_a_form_cannot_smuggle_json_past_the_strict_type_rule(tmp_path: Path) ->
 def test_the_strict_listener_serves_32_at_once(tmp_path: Path) -> None:
     async def go() -> list[int]:
         plugins = plugin_set(echo=RoutesPlugin(ROUTES))
-        async with running(settings_of(tmp_path, listener="strict"), plugins) as (_, client):
+        async with running(settings_of(tmp_path, {"listener": "strict"}), plugins) as (_, client):
             answers = await asyncio.gather(*(client.get("/v1/hold") for _ in range(40)))
             after = await client.get("/v1/hold")
             return [*sorted(answer.status_code for answer in answers), after.status_code]

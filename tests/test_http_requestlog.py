@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import json
 import logging
+from collections.abc import AsyncIterator
 from pathlib import Path
 from typing import Any
 
@@ -44,7 +45,9 @@ def test_waiting_and_reuse_are_told_when_they_happened() -> None:
 def test_other_endings() -> None:
     head = "POST /v1/chat/completions 200 284 bytes in 139ms"
     assert text_line(FIELDS, RequestNote()) == head
-    assert text_line(FIELDS, RequestNote(extra={"questions": 3, "positions": 77})) == f"{head} — 3 questions, 77 positions"
+    assert (
+        text_line(FIELDS, RequestNote(extra={"questions": 3, "positions": 77})) == f"{head} — 3 questions, 77 positions"
+    )
     assert text_line(FIELDS, RequestNote(slot=1, client_left=True)) == f"{head} — slot 1 — client left"
     assert text_line(FIELDS, RequestNote(error="no such model")) == f"{head}: no such model"
     assert text_line(FIELDS, RequestNote(prompt_tokens=0, prompt_ms=0.0)) == f"{head} — 0 prompt"
@@ -61,7 +64,14 @@ def test_json_has_the_same_facts() -> None:
 
 @pytest.mark.parametrize(
     ("milliseconds", "text"),
-    [(0.4123, "412µs"), (1.0, "1ms"), (999.4, "999ms"), (2350.0, "2.35s"), (185_000.0, "3m05s"), (3_600_000.0, "60m00s")],
+    [
+        (0.4123, "412µs"),
+        (1.0, "1ms"),
+        (999.4, "999ms"),
+        (2350.0, "2.35s"),
+        (185_000.0, "3m05s"),
+        (3_600_000.0, "60m00s"),
+    ],
 )
 def test_durations(milliseconds: float, text: str) -> None:
     assert duration(milliseconds) == text
@@ -85,7 +95,7 @@ async def bad(request: Any, host: Any) -> dict[str, Any]:
 
 
 async def stream(request: Any, host: Any) -> Any:
-    async def chunks() -> Any:
+    async def chunks() -> AsyncIterator[bytes]:
         yield b"x" * 10
         log_note(request).drawn = 5
         yield b"y" * 10
@@ -98,7 +108,7 @@ ROUTES = [Route("GET", path, handler, "openai", "x") for path, handler in (("/g"
 
 def lines_of(folder: Path, caplog: pytest.LogCaptureFixture, *paths: str, **flags: str) -> list[str]:
     async def go() -> None:
-        async with running(settings_of(folder, **flags), plugin_set(x=RoutesPlugin(ROUTES))) as (_, client):
+        async with running(settings_of(folder, flags), plugin_set(x=RoutesPlugin(ROUTES))) as (_, client):
             for path in paths:
                 await client.get(path)
 

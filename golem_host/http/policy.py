@@ -109,7 +109,7 @@ class Policy:
     def _check_strict(self, scope: HTTPScope, headers: _Headers) -> None:
         if self._running > STRICT_REQUESTS:
             raise Unavailable(f"more than {STRICT_REQUESTS} requests are in progress")
-        if len(scope["raw_path"]) + len(scope["query_string"]) > STRICT_LINE:
+        if len(scope.get("raw_path") or scope["path"].encode()) + len(scope["query_string"]) > STRICT_LINE:
             raise BadRequest("the request line is over 16 KiB")
         if headers.longest > STRICT_LINE or headers.count > STRICT_HEADERS:
             raise BadRequest("a header line is over 16 KiB, or there are more than 100 of them")

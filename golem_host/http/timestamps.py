@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import time
 from datetime import UTC, datetime
 
@@ -22,4 +23,5 @@ def now_rfc3339() -> str:
 
 def seconds_rfc3339(seconds: float) -> str:
     """RFC 3339 from seconds since the epoch."""
-    return rfc3339(round(seconds * 1_000_000_000))
+    whole = math.floor(seconds)
+    return rfc3339(whole * 1_000_000_000 + round((seconds - whole) * 1e9))

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator, Sequence
+from collections.abc import AsyncIterator, Mapping, Sequence
 from contextlib import asynccontextmanager
 from pathlib import Path
 
@@ -14,12 +14,15 @@ from golem_host.host import Host
 from golem_host.plugins import PluginSet
 
 
-def settings_of(folder: Path, specs: Sequence[Setting] = (), **flags: str | Sequence[str]) -> Settings:
-    """The core's settings and `specs`, with flags as texts (underscores for hyphens) and nothing from the environment.
+def settings_of(
+    folder: Path, flags: Mapping[str, str | Sequence[str]] | None = None, specs: Sequence[Setting] = ()
+) -> Settings:
+    """The core's settings and `specs`, with flags as texts and nothing from the environment.
 
-    The model folder is `folder`.
+    Underscores may stand for hyphens in the names of `flags`. The model folder is `folder`.
     """
-    texts = {name.replace("_", "-"): [value] if isinstance(value, str) else value for name, value in flags.items()}
+    given = (flags or {}).items()
+    texts = {name.replace("_", "-"): [value] if isinstance(value, str) else value for name, value in given}
     return resolve([*CORE, *specs], {"model-folder": [str(folder)], **texts}, {}, None)
 
 
