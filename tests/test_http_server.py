@@ -15,6 +15,8 @@ from typing import Any
 
 import httpx
 import pytest
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
 
 SCRIPT = Path(__file__).with_name("http_server.py")
 PATIENCE = 20.0
@@ -254,6 +256,39 @@ def test_a_path_cannot_forge_a_log_line(server: Server) -> None:
     server.send(b"GET /x%0aGET%20/forged%20200%1b%5b31m HTTP/1.1\r\nHost: localhost\r\n\r\n")
     server.until(lambda: server.logged("GET /x%0AGET%20/forged%20200%1B%5B31m 404"))
     assert not any(line.startswith("GET") or "\x1b" in line for line in server.log)
+
+
+@settings(max_examples=60, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@given(st.binary(max_size=200) | st.text(alphabet='{}[]",:\\ud0a 1e').map(str.encode))
+def test_any_body_is_answered(server: Server, body: bytes) -> None:
+    assert server.client.post("/v1/echo", content=body).status_code in (200, 400)
+
+
+@settings(max_examples=60, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@given(
+    st.binary(max_size=200) | st.from_regex(rb"(GET|POST|X) /[^\s]{0,20} HTTP/1\.[01]\r\n(Host: [^\r]*\r\n){0,2}\r\n")
+)
+def test_any_bytes_on_the_wire_leave_the_server_serving(server: Server, request_bytes: bytes) -> None:
+    with server.connect() as connection:
+        connection.sendall(request_bytes)
+        connection.shutdown(socket.SHUT_WR)
+        while connection.recv(65536):
+            pass
+    assert server.client.get("/health").status_code == 200
+
+
+def test_a_connection_serves_on_after_refusals(server: Server) -> None:
+    requests = [
+        (b"POST /v1/echo HTTP/1.1\r\nHost: localhost\r\nContent-Length: 1\r\n\r\n{", 400),
+        (b"POST /nowhere HTTP/1.1\r\nHost: localhost\r\nContent-Length: 2000000\r\n\r\n" + b"x" * 2_000_000, 413),
+        (b"POST /nowhere HTTP/1.1\r\nHost: localhost\r\nContent-Length: 900000\r\n\r\n" + b"x" * 900_000, 404),
+        (b"POST /v1/echo HTTP/1.1\r\nHost: evil.example\r\nContent-Length: 2\r\n\r\n{}", 403),
+        (b"POST /v1/echo HTTP/1.1\r\nHost: localhost\r\nContent-Length: 2\r\n\r\n{}", 200),
+    ]
+    with server.connect() as connection:
+        for request, status in requests:
+            connection.sendall(request)
+            assert status_of(read_answer(connection)) == status
 
 
 def test_ten_clients_that_leave_at_once_leave_nothing_behind(server: Server) -> None:
