@@ -241,7 +241,7 @@ async def serving(
     path = tiny_gguf(folder / "tiny.gguf", architecture, metadata=metadata)
     scripted = ScriptedModel(path, **model)
     plugins = plugin_set(chat=FakePlugin([scripted], ROUTES))
-    async with running(settings_of(folder, **(settings or {})), plugins) as (host, client):
+    async with running(settings_of(folder, settings), plugins) as (host, client):
         yield Served(host, client, scripted)
 
 
