@@ -22,7 +22,9 @@ def test_serve_is_the_default():
 
 
 def test_forms_of_flags():
-    parsed = strict("--addr=[::1]:1", "--keep-alive", "-1", "--demo", "--no-any-model", "--api-key=a=b", "--api-key", "c")
+    parsed = strict(
+        "--addr=[::1]:1", "--keep-alive", "-1", "--demo", "--no-any-model", "--api-key=a=b", "--api-key", "c"
+    )
     assert parsed.flags == {
         "addr": ["[::1]:1"],
         "keep-alive": ["-1"],
@@ -76,7 +78,9 @@ def test_the_first_look_skips_what_plugins_may_own():
     assert parse(["--voice", "x", "--enable", "speech"], CORE).flags == {"enable": ["speech"]}
 
 
-@given(st.lists(st.sampled_from(["--addr", "--demo", "--no-demo", "--x", "check", "a", "--", "-h", "--json", "=", "--="])))
+@given(
+    st.lists(st.sampled_from(["--addr", "--demo", "--no-demo", "--x", "check", "a", "--", "-h", "--json", "=", "--="]))
+)
 def test_any_words_give_arguments_or_a_usage_error(words):
     for explain in (None, lambda name: None):
         try:

@@ -1,4 +1,4 @@
-"""The real command on a real port, with a plugin small enough to write here: start, errors at start, and both ways to stop."""
+"""The real command on a real port, with a plugin small enough to stand here: start, errors at start, ways to stop."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ import pytest
 
 from golem_host.testing.distributions import write_distribution
 
-ECHO = '''
+ECHO = """
 import asyncio, json, time
 from pathlib import Path
 from golem_host.api import Model, ModelFileError, OneShotLane, Route, Setting, hookimpl
@@ -81,7 +81,7 @@ def golem_routes():
         Route("GET", "/slow", slow, dialect="openai", summary="Slow echo"),
         Route("POST", "/size", size, dialect="openai", summary="Size of a body"),
     ]
-'''
+"""
 
 
 class Command:
@@ -95,6 +95,8 @@ class Command:
             stderr=subprocess.STDOUT,
             text=True,
             env=env,
+            # Not where the sources are: the installed package is meant.
+            cwd=env["GOLEM_HOME"],
         )
         self.lines: list[str] = []
         self._arrived = threading.Condition()
@@ -157,6 +159,7 @@ def command(tmp_path: Path) -> Iterator:
         "PYTHONPATH": os.pathsep.join(filter(None, (str(site), os.environ.get("PYTHONPATH")))),
         "GOLEM_HOME": str(tmp_path / "home"),
     }
+    (tmp_path / "home").mkdir()
     running: list[Command] = []
 
     def start(*words: str) -> Command:

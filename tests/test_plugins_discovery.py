@@ -84,7 +84,9 @@ def test_a_name_twice_is_one_plugin(install):
 
 def test_unknown_names_list_what_there_is(install):
     install("echo")
-    with pytest.raises(UsageError, match=r"no plugin named 'ehco' is installed \(did you mean 'echo'\?\); installed: .*echo"):
+    with pytest.raises(
+        UsageError, match=r"no plugin named 'ehco' is installed \(did you mean 'echo'\?\); installed: .*echo"
+    ):
         plugins.load(["ehco"])
 
 
@@ -99,7 +101,10 @@ def test_two_distributions_with_one_name_are_both_named(install):
 @pytest.mark.parametrize(
     ("source", "message"),
     [
-        ("import a_module_nobody_has", "ModuleNotFoundError: No module named 'a_module_nobody_has'; reinstall golem-bad"),
+        (
+            "import a_module_nobody_has",
+            "ModuleNotFoundError: No module named 'a_module_nobody_has'; reinstall golem-bad",
+        ),
         ("raise SystemExit(3)", "SystemExit: 3"),
         ("def (", "SyntaxError"),
         ("GOLEM_HOST_API = 99", "made for hook version 99, this golem-host has version 1"),
@@ -137,8 +142,14 @@ def test_examination_shows_the_good_beside_the_broken(install):
     [
         ('Setting("threads", integer(0), 3, "Level.")', "setting threads already belongs to golem-host itself"),
         ('Setting("one-level", integer(0), 3, "Level.")', "setting one-level already belongs to plugin one"),
-        ('Setting("x", integer(0), 3, "Level.", env=("GOLEM_HOME",))', "GOLEM_HOME already belongs to golem-host itself"),
-        ('Setting("x", integer(0), 3, "L.", env=("GOLEM_ONE_LEVEL",))', "GOLEM_ONE_LEVEL already belongs to plugin one"),
+        (
+            'Setting("x", integer(0), 3, "Level.", env=("GOLEM_HOME",))',
+            "GOLEM_HOME already belongs to golem-host itself",
+        ),
+        (
+            'Setting("x", integer(0), 3, "L.", env=("GOLEM_ONE_LEVEL",))',
+            "GOLEM_ONE_LEVEL already belongs to plugin one",
+        ),
     ],
 )
 def test_settings_that_clash_name_both_sides(install, clash, owner):
@@ -150,9 +161,14 @@ def test_settings_that_clash_name_both_sides(install, clash, owner):
 
 def test_a_fault_in_a_hook_names_the_plugin_and_operator_errors_pass(install):
     install("faulty", GOOD + "\n@hookimpl\ndef golem_demo():\n    return 1 / 0")
-    install("plain", GOOD + "\n@hookimpl\ndef golem_demo():\n    from golem_host.api import UsageError\n    raise UsageError('no')")
+    install(
+        "plain",
+        GOOD + "\n@hookimpl\ndef golem_demo():\n    from golem_host.api import UsageError\n    raise UsageError('no')",
+    )
     loaded = plugins.load(["faulty", "plain"])
-    with pytest.raises(PluginError, match=r"plugin faulty \(golem-faulty 1\.0\) failed in golem_demo: ZeroDivisionError"):
+    with pytest.raises(
+        PluginError, match=r"plugin faulty \(golem-faulty 1\.0\) failed in golem_demo: ZeroDivisionError"
+    ):
         loaded.ask("faulty", "golem_demo")
     with pytest.raises(UsageError, match="^no$"):
         loaded.ask("plain", "golem_demo")
