@@ -3,12 +3,15 @@
 from __future__ import annotations
 
 import asyncio
+import ipaddress
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
 import httpx
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
 from golem_host.errors import Forbidden, UsageError
 from golem_host.hookspecs import Route
@@ -113,6 +116,22 @@ def test_a_listener_on_the_network_takes_addresses_but_no_foreign_names(bind: st
         assert allowed(rule, header), header
     for header in ("evil.example", "192.168.1.5.evil.example"):
         assert not allowed(rule, header), header
+
+
+@given(st.text(max_size=40) | st.from_regex(r"[a-z.]{0,12}(localhost|127\.0\.0\.1|\[::1\])[a-z.:@/\[\]0-9]{0,12}"))
+def test_whatever_passes_the_host_check_means_this_machine(header: str) -> None:
+    if allowed(HostRule("127.0.0.1"), header):
+        name = host_name(header)
+        assert name is not None
+        known = name in ("localhost", *own_names()) or name.endswith(".localhost")
+        assert known or ipaddress.ip_address(name).is_loopback
+
+
+@given(st.text(max_size=40) | st.from_regex(r"https?://[a-z.]{0,9}localhost[a-z.:@/0-9]{0,9}"), st.text(max_size=20))
+def test_whatever_passes_the_origin_check_is_local_or_the_host_itself(origin: str, host: str) -> None:
+    if OriginRule().allows(origin, host):
+        authority = origin.lower().partition("://")[2]
+        assert authority == host.lower() or allowed(HostRule("127.0.0.1"), authority)
 
 
 def test_a_star_takes_any_name() -> None:
