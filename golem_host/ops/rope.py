@@ -7,6 +7,8 @@ from dataclasses import dataclass
 from enum import IntEnum
 from typing import TYPE_CHECKING
 
+import numpy as np
+
 from golem_host.ops.recording import Ref
 from golem_host.ops.rowwise import rowwise
 from golem_host.weights.tensor import Tensor
@@ -45,31 +47,35 @@ class RopeAngles:
     def twin(self, positions: torch.Tensor, factors: Tensor | None) -> torch.Tensor:
         import torch
 
-        step = torch.tensor(self.base).pow(-2.0 / self.dims)
-        divisors = torch.ones(self.dims // 2) if factors is None else torch.from_numpy(factors.float32())
-        low, high = self._yarn_range()
+        pairs = self.dims // 2
+        step = np.float32(self.base) ** np.float32(-2.0 / self.dims)
+        divisors = torch.ones(pairs) if factors is None else torch.from_numpy(factors.float32())
+        mix = self._yarn_mix()
+        magnitude = self.yarn.attention_factor
+        if self.yarn.extrapolation:
+            magnitude *= 1 + 0.1 * math.log(1 / self.scale)
 
         def one(position: torch.Tensor) -> torch.Tensor:
-            theta = position.float()
-            pairs = []
-            for i in range(self.dims // 2):
-                extrapolated = theta / divisors[i]
-                angle, magnitude = self.scale * extrapolated, self.yarn.attention_factor
-                if self.yarn.extrapolation:
-                    ramp = 1 - min(1.0, max(0.0, (i - low) / max(0.001, high - low)))
-                    mix = ramp * self.yarn.extrapolation
-                    angle = angle * (1 - mix) + extrapolated * mix
-                    magnitude *= 1 + 0.1 * math.log(1 / self.scale)
-                pairs.append(torch.stack([torch.cos(angle), torch.sin(angle)]) * magnitude)
-                theta = theta * step
-            return torch.stack(pairs)
+            factors = np.full(pairs, step, np.float32)
+            factors[0] = position.item()
+            extrapolated = torch.from_numpy(np.multiply.accumulate(factors, dtype=np.float32)) / divisors
+            angle = self.scale * extrapolated * (1 - mix) + extrapolated * mix
+            return torch.stack([torch.cos(angle), torch.sin(angle)], -1) * magnitude
 
         return rowwise(one, positions)
 
+    def _yarn_mix(self) -> torch.Tensor:
+        """How much of each pair's angle is extrapolated: (dims/2,), 0 without YaRN (`rope_yarn_ramp` of ggml)."""
+        import torch
+
+        if not self.yarn.extrapolation:
+            return torch.zeros(self.dims // 2)
+        low, high = self._yarn_range()
+        ramp = (torch.arange(self.dims // 2) - low) / max(0.001, high - low)
+        return (1 - ramp.clamp(0, 1)) * self.yarn.extrapolation
+
     def _yarn_range(self) -> tuple[float, float]:
         """The pairs between which YaRN goes from extrapolation to interpolation (`ggml_rope_yarn_corr_dims`)."""
-        if not self.yarn.extrapolation:
-            return 0.0, 0.0
 
         def pair(turns: float) -> float:
             ratio = self.yarn.original_context / (turns * 2 * math.pi)

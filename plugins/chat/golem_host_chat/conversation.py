@@ -31,7 +31,9 @@ class Conversation:
         self._limit = context - len(request.prompt)
         if request.max_tokens is not None:
             self._limit = min(self._limit, request.max_tokens)
-        self._sampler = Sampler(request.params, vocab_size=vocab_size, prompt=request.prompt)
+        self._sampler = Sampler(
+            request.params, vocab_size=vocab_size, suppress=tokenizer.vocab.suppressed, prompt=request.prompt
+        )
         self._stream = TextStream(request.stops)
         self._texts: list[str] = []
         self._seated = time.monotonic()
@@ -60,7 +62,7 @@ class Conversation:
         token = self._sampler.sample(logits)
         self._sampler.accept(token)
         self.drawn.append(token)
-        if token in self._tokenizer.vocab.eog:
+        if token in self._tokenizer.vocab.end_of_generation:
             self._end("stop")
             return
         self._send(self._stream.push(self._tokenizer.piece(token)))

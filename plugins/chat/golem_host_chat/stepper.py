@@ -32,7 +32,7 @@ class ChatStepper:
     def __init__(self, passes: Passes, tokenizer: Tokenizer, *, cache_ttl: float = 0.0) -> None:
         self.passes = passes
         self._tokenizer = tokenizer
-        self._vocab_size = min(tokenizer.vocab.size, passes.family.vocab_size)
+        self._vocab_size = min(len(tokenizer.vocab), passes.family.vocab_size)
         self._cache_ttl = cache_ttl
         self._slots = [Slot(index) for index in range(passes.slots)]
         rings = {(spec.window, cells) for spec, cells in zip(passes.specs, passes.cells, strict=True) if spec.window}
@@ -122,8 +122,8 @@ class ChatStepper:
         if width < self._chunk:
             return
         fitting = width * PASS_SECONDS / seconds if seconds else MAX_WIDTH
-        wanted = min(fitting, 2 * self._chunk, MAX_WIDTH)
-        self._chunk = max(MIN_CHUNK, 1 << (int(wanted).bit_length() - 1))
+        wanted = max(MIN_CHUNK, min(fitting, 2 * self._chunk, MAX_WIDTH))
+        self._chunk = 1 << (int(wanted).bit_length() - 1)
 
     def _draw(self, conversation: Conversation, logits: Any) -> None:
         """Draw for one conversation; what goes wrong here is its own affair."""

@@ -1,0 +1,235 @@
+"""The chat engine on tiny checkpoints: answers do not depend on company, and nothing that goes wrong spreads."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from golem_host.api import BadRequest, ContextExceeded, Job, StepwiseLane
+from golem_host.devices.cpu import CpuBackend
+from golem_host.kernels import library
+from golem_host.lanes.job import End
+from golem_host.testing.tiny import tiny_gguf
+from golem_host.text.tokenizer import tokenizer_from_gguf
+from golem_host.weights.gguf import open_gguf
+from golem_host_chat import passes as passes_module
+from golem_host_chat.families import family_of
+from golem_host_chat.generation import Completion, Generation
+from golem_host_chat.passes import Columns, Passes
+from golem_host_chat.sampling_params import SamplingParams
+from golem_host_chat.stepper import ChatStepper
+
+FAMILIES = {"llama": "Q8_0", "qwen3": "Q4_1", "gemma3": "F32"}
+GREEDY = SamplingParams(temperature=0.0)
+
+
+@pytest.fixture(scope="module", params=[True, False], ids=["native", "twins"])
+def backend(request: pytest.FixtureRequest) -> CpuBackend:
+    if request.param and library.load() is None:
+        pytest.skip("the native kernels were not built")
+    return CpuBackend(threads=2, native=request.param)
+
+
+@pytest.fixture(scope="module", params=list(FAMILIES))
+def checkpoint(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Path:
+    path = tmp_path_factory.mktemp("tiny") / f"{request.param}.gguf"
+    tiny_gguf(path, request.param, quantization=FAMILIES[request.param], window=8, context=256)
+    return path
+
+
+class Engine:
+    """One model's lane, run by hand."""
+
+    def __init__(self, path: Path, backend: CpuBackend, *, slots: int = 4, context: int = 128) -> None:
+        gguf = open_gguf(path)
+        self.tokenizer = tokenizer_from_gguf(gguf)
+        self.passes = Passes(family_of(gguf), backend, slots=slots, context=context)
+        self.stepper = ChatStepper(self.passes, self.tokenizer)
+        self.lane = StepwiseLane("test", self.stepper, kind="chat")
+        self.vocab_size = min(len(self.tokenizer.vocab), self.passes.family.vocab_size)
+
+    def submit(self, prompt: list[int], *, tokens: int = 12, **options) -> Job[Generation]:
+        options.setdefault("params", GREEDY)
+        job = Job(Generation(prompt=prompt, max_tokens=tokens, **options))
+        self.lane.submit(job)
+        return job
+
+    def run(self, passes: int = 10_000) -> None:
+        for _ in range(passes):
+            if self.lane.next_time(0.0) is None:
+                return
+            self.lane.run(0.0)
+
+    def answer(self, prompt: list[int], **options) -> Completion:
+        job = self.submit(prompt, **options)
+        self.run()
+        assert job.error is None, job.error
+        return job.value
+
+    def prompt(self, length: int, seed: int) -> list[int]:
+        eog = self.tokenizer.vocab.end_of_generation
+        ids = [i for i in range(self.vocab_size) if i not in eog]
+        return np.random.default_rng(seed).choice(ids, length).tolist()
+
+
+@pytest.fixture
+def engine(checkpoint: Path, backend: CpuBackend) -> Engine:
+    return Engine(checkpoint, backend)
+
+
+def test_answers_together_are_the_answers_alone(engine: Engine, checkpoint: Path, backend: CpuBackend) -> None:
+    prompts = [engine.prompt(length, seed) for seed, length in enumerate((1, 5, 40, 23))]
+    hot = SamplingParams(temperature=1.5, seed=7, repeat_penalty=1.3)
+    options = [{"params": hot if i % 2 else GREEDY} for i in range(4)]
+    alone = [Engine(checkpoint, backend).answer(p, **o).tokens for p, o in zip(prompts, options, strict=True)]
+    jobs = [engine.submit(p, **o) for p, o in zip(prompts, options, strict=True)]
+    engine.run()
+    assert [job.value.tokens for job in jobs] == alone
+
+
+def test_logits_have_the_same_bits_however_the_prompt_is_cut(checkpoint: Path, backend: CpuBackend) -> None:
+    def logits(cuts: list[int], company: bool) -> np.ndarray:
+        engine = Engine(checkpoint, backend)
+        prompt, other = engine.prompt(40, 1), engine.prompt(40, 2)
+        at = 0
+        for cut in [*cuts, len(prompt)]:
+            columns = Columns()
+            if company:
+                columns.add(3, at, other[at:cut], output=True)
+            columns.add(1, at, prompt[at:cut], output=True)
+            rows = engine.passes.run(columns)
+            at = cut
+        return rows[-1].copy()
+
+    whole = logits([], False)
+    assert np.isfinite(whole).all() and whole.std() > 0
+    for cuts, company in (([1], False), ([39], True), ([7, 8, 33], True), (list(range(1, 40)), False)):
+        np.testing.assert_array_equal(logits(cuts, company), whole)
+
+
+def test_a_kept_prefix_gives_the_same_answer(engine: Engine, checkpoint: Path, backend: CpuBackend) -> None:
+    first = engine.prompt(30, 1)
+    engine.answer(first)
+    longer = [*first[:25], *engine.prompt(10, 2)]
+    again = engine.answer(longer)
+    fresh = Engine(checkpoint, backend).answer(longer)
+    assert again.cached_tokens == 25 and fresh.cached_tokens == 0
+    assert again.tokens == fresh.tokens
+    repeated = engine.answer(longer)
+    assert repeated.cached_tokens == len(longer) - 1 and repeated.tokens == fresh.tokens
+    declined = engine.answer(longer, reuse=False)
+    assert declined.cached_tokens == 0 and declined.tokens == fresh.tokens
+
+
+def test_a_window_is_rewound_rightly_or_not_at_all(checkpoint: Path, backend: CpuBackend, monkeypatch) -> None:
+    monkeypatch.setattr(passes_module, "MAX_WIDTH", 8)
+    monkeypatch.setattr(passes_module, "CELL_STEP", 1)
+    monkeypatch.setattr("golem_host_chat.stepper.MAX_WIDTH", 8)
+    engine = Engine(checkpoint, backend, slots=1)
+    first = engine.prompt(60, 1)
+    engine.answer(first, tokens=4)
+    for shared in (58, 20, 61):
+        held = [*first, 1, 2, 3][:shared]
+        prompt = [*held, *engine.prompt(9, shared)]
+        again = engine.answer(prompt, tokens=6)
+        assert again.tokens == Engine(checkpoint, backend, slots=1).answer(prompt, tokens=6).tokens
+        if "gemma3" in checkpoint.name and shared == 20:
+            assert again.cached_tokens == 0
+
+
+def test_streamed_text_is_the_answer(engine: Engine) -> None:
+    job = engine.submit(engine.prompt(9, 3), tokens=20)
+    engine.run()
+    assert "".join(event.text for event in job._events) == job.value.text
+
+
+def test_token_limits_and_a_full_context(engine: Engine) -> None:
+    prompt = engine.prompt(10, 4)
+    no_end = SamplingParams(temperature=0.0, logit_bias=tuple((i, -np.inf) for i in engine.tokenizer.vocab.end_of_generation))
+    limited = engine.answer(prompt, tokens=3, params=no_end)
+    assert limited.finish == "length" and limited.completion_tokens == 3
+    nothing = engine.answer(prompt, tokens=0, params=no_end)
+    assert nothing.completion_tokens == 0 and nothing.text == "" and nothing.finish == "length"
+    full = engine.answer(prompt, tokens=None, params=no_end)
+    assert full.finish == "length" and full.completion_tokens == engine.passes.context - len(prompt)
+
+
+def test_the_end_token_stops_and_is_counted_but_not_shown(engine: Engine) -> None:
+    end = min(engine.tokenizer.vocab.end_of_generation)
+    done = engine.answer(engine.prompt(5, 5), params=SamplingParams(temperature=0.0, logit_bias=((end, 1e6),)))
+    assert (done.finish, done.tokens, done.text) == ("stop", [end], "")
+
+
+def test_prompts_that_cannot_be_served_fail_alone(engine: Engine) -> None:
+    good = engine.submit(engine.prompt(5, 6))
+    for prompt, error in (
+        ([], BadRequest),
+        ([engine.vocab_size], BadRequest),
+        ([-1], BadRequest),
+        ([1] * engine.passes.context, ContextExceeded),
+    ):
+        bad = engine.submit(prompt)
+        engine.run()
+        assert isinstance(bad.error, error)
+    assert good.end is End.DONE
+
+
+def test_a_client_that_leaves_mid_prompt_frees_its_slot_in_the_next_pass(checkpoint: Path, backend: CpuBackend) -> None:
+    engine = Engine(checkpoint, backend, slots=1)
+    engine.stepper._chunk = 16
+    leaving, waiting = engine.submit(engine.prompt(100, 1)), engine.submit(engine.prompt(3, 2), tokens=1)
+    engine.run(passes=2)
+    leaving.cancel()
+    engine.run(passes=1)
+    assert waiting.end is End.DONE
+    assert waiting.value.tokens == Engine(checkpoint, backend).answer(engine.prompt(3, 2), tokens=1).tokens
+
+
+def test_a_pass_that_fails_leaves_nothing_wrong_behind(engine: Engine, checkpoint: Path, backend: CpuBackend) -> None:
+    prompt = engine.prompt(20, 1)
+    engine.answer(prompt)
+    real, engine.passes.run = engine.passes.run, lambda columns: 1 / 0
+    lost = engine.submit(prompt)
+    engine.run(passes=1)
+    engine.passes.run = real
+    assert lost.end is End.FAILED
+    assert engine.answer(prompt).tokens == Engine(checkpoint, backend).answer(prompt).tokens
+
+
+def test_bad_logits_fail_one_request(engine: Engine, checkpoint: Path, backend: CpuBackend) -> None:
+    real = engine.passes.run
+    poisoned: set[int] = set()
+
+    def run(columns: Columns) -> np.ndarray:
+        rows = real(columns).copy()
+        for row, column in enumerate(columns.outputs):
+            if columns.slots[column] in poisoned:
+                rows[row] = np.nan
+        return rows
+
+    engine.passes.run = run
+    bad, good = engine.submit(engine.prompt(5, 1)), engine.submit(engine.prompt(6, 2))
+    engine.run(passes=1)
+    poisoned.add(engine.stepper._conversations[0].slot.index)
+    engine.run()
+    assert bad.end is End.FAILED
+    assert good.value.tokens == Engine(checkpoint, backend).answer(engine.prompt(6, 2)).tokens
+
+
+def test_copies_of_one_prompt_read_it_once(engine: Engine) -> None:
+    prompt = engine.prompt(100, 1)
+    leader = engine.submit(prompt, tokens=3)
+    copies = [engine.submit(prompt, tokens=3, follows=leader.id) for _ in range(2)]
+    engine.run()
+    assert [job.value.cached_tokens for job in (leader, *copies)] == [0, 99, 99]
+    assert copies[0].value.tokens == copies[1].value.tokens == leader.value.tokens
+
+
+def test_forgotten_after_its_time(checkpoint: Path, backend: CpuBackend) -> None:
+    engine = Engine(checkpoint, backend)
+    engine.stepper._cache_ttl = 1e-9
+    prompt = engine.prompt(20, 1)
+    engine.answer(prompt)
+    assert engine.answer(prompt).cached_tokens == 0
