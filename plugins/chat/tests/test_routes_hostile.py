@@ -1,0 +1,105 @@
+"""Whatever a body holds, the answer is an answer or a 4xx, and the next request is served."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import tempfile
+from pathlib import Path
+from typing import Any
+
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+
+from golem_host_chat.routes import unserved
+from golem_host_chat.routes.ollama_options import KNOWN
+from golem_host_chat.testing import serving
+
+scalars = (
+    st.none()
+    | st.booleans()
+    | st.integers(-3, 300)
+    | st.sampled_from([2**31, 2**63, 2**64, 10**400, -(2**40)])
+    | st.floats(allow_nan=False, allow_infinity=False)
+    | st.text(max_size=6)
+    | st.sampled_from(["user", "assistant", "system", "tool", "text", "auto", "5m", "\ud800", "<|im_end|>", "{{ x }}"])
+)
+json_values = st.recursive(
+    scalars,
+    lambda inner: st.lists(inner, max_size=4) | st.dictionaries(st.text(max_size=6), inner, max_size=3),
+    max_leaves=6,
+)
+message = st.fixed_dictionaries(
+    {"role": st.sampled_from(["user", "assistant", "system", "developer", "tool", "User"])},
+    optional={
+        "content": st.text(max_size=20)
+        | st.lists(st.fixed_dictionaries({"type": st.just("text"), "text": st.text(max_size=9)}), max_size=3)
+        | json_values,
+        "name": scalars,
+        "thinking": scalars,
+        "reasoning_content": scalars,
+        "tool_calls": json_values
+        | st.lists(
+            st.fixed_dictionaries(
+                {"function": st.fixed_dictionaries({"name": scalars, "arguments": json_values})},
+                optional={"id": scalars, "type": scalars},
+            ),
+            max_size=2,
+        ),
+        "tool_call_id": scalars,
+        "images": json_values,
+    },
+)
+messages = st.lists(message, max_size=6) | st.lists(json_values, max_size=3) | json_values
+
+SAMPLING = (
+    *("temperature", "top_k", "top_p", "min_p", "typical_p", "top_n_sigma", "xtc_probability", "min_keep", "samplers"),
+    *("repeat_penalty", "repeat_last_n", "frequency_penalty", "presence_penalty", "seed", "logit_bias", "stop"),
+)
+REQUEST = ("max_tokens", "max_completion_tokens", "n_predict", "n", "n_cmpl", "stream", "stream_options", "cache_prompt")
+CHAT = ("chat_template_kwargs", "reasoning_effort", "reasoning", "add_generation_prompt", "continue_final_message")
+OLLAMA = ("stream", "truncate", "shift", "think", "keep_alive", "system", "raw", "context")
+UNSERVED = tuple({field.name for group in (unserved.V1, unserved.CHAT, unserved.OLLAMA) for field in group})
+
+
+def some_of(*names: str) -> st.SearchStrategy[dict[str, Any]]:
+    return st.dictionaries(st.sampled_from(names), json_values, max_size=4)
+
+
+V1_FIELDS = some_of(*SAMPLING, *REQUEST, *CHAT, *UNSERVED, "keep_alive", "echo", "ignore_eos", "model")
+OLLAMA_FIELDS = some_of(*OLLAMA, *UNSERVED)
+OPTIONS = some_of(*sorted(KNOWN), "other") | json_values
+
+requests = st.one_of(
+    st.tuples(st.just("/v1/chat/completions"), st.fixed_dictionaries({"messages": messages}), V1_FIELDS),
+    st.tuples(st.just("/v1/completions"), st.fixed_dictionaries({"prompt": json_values}), V1_FIELDS),
+    st.tuples(
+        st.just("/api/chat"),
+        st.fixed_dictionaries({"model": st.just("scripted"), "messages": messages}, optional={"options": OPTIONS}),
+        OLLAMA_FIELDS,
+    ),
+    st.tuples(
+        st.just("/api/generate"),
+        st.fixed_dictionaries({"model": st.just("scripted"), "prompt": scalars}, optional={"options": OPTIONS}),
+        OLLAMA_FIELDS,
+    ),
+)
+
+
+@settings(max_examples=40, deadline=None, suppress_health_check=[HealthCheck.too_slow, HealthCheck.data_too_large])
+@given(st.lists(requests, min_size=5, max_size=25))
+def test_no_body_makes_a_500(batch: list[tuple[str, dict[str, Any], dict[str, Any]]]) -> None:
+    async def scenario() -> None:
+        with tempfile.TemporaryDirectory() as folder:
+            async with serving(Path(folder), architecture="qwen3") as served:
+                for path, body, more in batch:
+                    content = json.dumps({**body, **more})
+                    response = await served.client.post(path, content=content)
+                    assert response.status_code in (200, 400, 404), (path, content, response.text)
+                    if response.status_code != 200:
+                        assert response.json()["error"]
+                    elif '"error"' in response.text:
+                        raise AssertionError((path, content, response.text))
+                assert (await served.post("/v1/completions", prompt="x")).status_code == 200
+
+    asyncio.run(scenario())

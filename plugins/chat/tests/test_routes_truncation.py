@@ -1,0 +1,100 @@
+"""Ollama's `truncate`: which turns are left out."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from golem_host.errors import ContextExceeded
+from golem_host_chat.routes.truncation import fit
+
+
+def conversation(roles: str, length: int = 10) -> list[dict[str, Any]]:
+    """Messages by the first letters of their roles, each of `length` tokens."""
+    names = {"s": "system", "u": "user", "a": "assistant", "t": "tool", "d": "Developer"}
+    return [{"role": names[letter], "content": "x" * length, "place": place} for place, letter in enumerate(roles)]
+
+
+def tokens_of(messages: list[Any]) -> list[int]:
+    """Each message is as many tokens as it has characters, and says where it stood."""
+    return [message["place"] for message in messages for _ in message["content"]]
+
+
+def kept(roles: str, limit: int) -> list[int]:
+    fitted = fit(conversation(roles), tokens_of, limit=limit, truncate=True)
+    places = sorted(set(fitted.tokens))
+    assert fitted.dropped == len(roles) - len(places)
+    assert len(fitted.tokens) < limit
+    return places
+
+
+@pytest.mark.parametrize(
+    ("roles", "limit", "expected"),
+    [
+        ("uau", 31, [0, 1, 2]),
+        ("uau", 30, [2]),
+        ("uauau", 41, [2, 3, 4]),
+        ("suauau", 40, [0, 5]),
+        ("suauau", 41, [0, 3, 4, 5]),
+        ("usau", 31, [1, 3]),
+        ("duau", 31, [0, 3]),
+        ("uatau", 31, [4]),
+        ("uauat", 41, [2, 3, 4]),
+        ("suuu", 41, [0, 1, 2, 3]),
+        ("suuu", 40, [0, 2, 3]),
+    ],
+)
+def test_oldest_turns_go_first(roles: str, limit: int, expected: list[int]) -> None:
+    assert kept(roles, limit) == expected
+
+
+@pytest.mark.parametrize(("roles", "limit", "count"), [("u", 10, 10), ("su", 20, 20), ("uau", 10, 10), ("ua", 20, 20)])
+def test_last_turn_must_fit(roles: str, limit: int, count: int) -> None:
+    with pytest.raises(ContextExceeded) as caught:
+        kept(roles, limit)
+    assert caught.value.extra == {"n_prompt_tokens": count, "n_ctx": limit}
+
+
+def test_nothing_is_left_out_unasked() -> None:
+    with pytest.raises(ContextExceeded) as caught:
+        fit(conversation("uau"), tokens_of, limit=30, truncate=False)
+    assert caught.value.extra == {"n_prompt_tokens": 30, "n_ctx": 30}
+
+
+def test_few_renderings() -> None:
+    calls = 0
+
+    def counting(messages: list[Any]) -> list[int]:
+        nonlocal calls
+        calls += 1
+        return tokens_of(messages)
+
+    fit(conversation("ua" * 2000 + "u"), counting, limit=100, truncate=True)
+    assert calls <= 14
+
+
+@given(st.text("suat", min_size=1, max_size=12), st.integers(1, 130))
+def test_what_is_kept(roles: str, limit: int) -> None:
+    messages = conversation(roles)
+    try:
+        places = kept(roles, limit)
+    except ContextExceeded:
+        last_user = roles.rfind("u")
+        needed = [place for place, letter in enumerate(roles) if letter == "s" or place >= last_user]
+        first_said = next((place for place, letter in enumerate(roles) if letter != "s"), 0)
+        if last_user <= first_said:  # nothing can be left out
+            needed = list(range(len(roles)))
+        assert len(tokens_of([messages[place] for place in needed])) >= limit
+        return
+    assert [place for place, letter in enumerate(roles) if letter == "s"] == [p for p in places if roles[p] == "s"]
+    said = [place for place in places if roles[place] != "s"]
+    if len(places) < len(roles):
+        assert roles[said[0]] == "u"
+        assert said == [place for place in range(said[0], len(roles)) if roles[place] != "s"]
+        # With one turn more it would not have fitted.
+        fuller = max(place for place in range(said[0]) if roles[place] == "u" or place == 0)
+        more = [message for message in messages if message["place"] >= fuller or message["role"] == "system"]
+        assert len(tokens_of(more)) >= limit
