@@ -11,6 +11,7 @@ from typing import Any, Protocol
 
 from golem_host.errors import BadRequest
 from golem_host.http.fields import kind_of
+from golem_host_chat.template_probes import with_parts
 
 ROLES = ("system", "developer", "user", "assistant", "tool")
 _REASONING = ("reasoning_content", "reasoning", "thinking")
@@ -49,10 +50,7 @@ def prepare_messages(raw: Any, template: Template) -> list[dict[str, Any]]:
     _name_results(messages)
     if not template.supports_system:
         messages = _merge_system(messages)
-    if template.requires_typed_content:
-        for message in messages:
-            message["content"] = [{"type": "text", "text": message["content"]}] if message["content"] else []
-    return messages
+    return with_parts(messages) if template.requires_typed_content else messages
 
 
 def _message(item: Any, where: str, template: Template) -> dict[str, Any]:

@@ -14,9 +14,9 @@ from typing import Any
 
 from jinja2.exceptions import TemplateRuntimeError
 
-MAX_STEPS = 4_000_000
+MAX_STEPS = 2_000_000
 """Loop rounds, calls and filters of one rendering; a thousand turns compared with each other need one million."""
-MAX_SECONDS = 10.0
+MAX_SECONDS = 5.0
 """Processor time of the rendering thread: what the steps alone do not bound (a step may read a long string)."""
 BASE_SIZE = 4 * 1024 * 1024
 """Characters a rendering may produce beyond its share of the input."""

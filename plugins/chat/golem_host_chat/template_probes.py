@@ -5,12 +5,15 @@ llama.cpp's `common/jinja/caps.cpp` answers the same questions by tracing which 
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
 from typing import Any
 
 from golem_host.errors import BadRequest
 
-Render = Callable[[list[dict[str, Any]], list[dict[str, Any]] | None, bool, Mapping[str, Any]], str]
+Messages = Sequence[Mapping[str, Any]]
+Render = Callable[[Messages, Messages | None, Mapping[str, Any]], str]
+"""(messages, tools, further variables) -> prompt; raises BadRequest when the template refuses or fails."""
 
 _USER = {"role": "user", "content": "Probe question"}
 _TOOL = {
@@ -29,55 +32,84 @@ _TOOL = {
 _CALL_ID = "probe0001"
 
 
-def _try(
-    render: Render, messages: list[dict[str, Any]], tools: list[dict[str, Any]] | None = None, **variables: Any
-) -> str:
-    """The rendering, or nothing when the template refuses it."""
-    try:
-        return render(messages, tools, True, variables)
-    except BadRequest:
-        return ""
+@dataclass(frozen=True)
+class TemplateAbilities:
+    """What a template can do."""
+
+    thinking: bool
+    """`enable_thinking` changes the prompt: thinking can be turned on and off."""
+    system: bool
+    """The text of a leading system message reaches the prompt."""
+    tools: bool
+    """The prompt names the tools it is given."""
+    tool_calls: bool
+    """An assistant's calls and their results in the history reach the prompt."""
+    typed_content: bool
+    """Contents must be lists of `{"type": "text", "text": ...}`: a plain string would be lost."""
+    object_arguments: bool
+    """A call's arguments are to be passed as an object; if not, as a JSON string."""
 
 
-def switches_thinking(render: Render) -> bool:
-    return _try(render, [_USER], enable_thinking=True) != _try(render, [_USER], enable_thinking=False)
+def probe(render: Render) -> TemplateAbilities:
+    """Render some small conversations and look."""
+    typed = _needs_parts(render)
+    probe = _Probe(render, typed)
+    objects = _takes_objects(probe)
+    return TemplateAbilities(
+        thinking=probe([_USER], enable_thinking=True) != probe([_USER], enable_thinking=False),
+        system="PROBE-SYSTEM" in probe([{"role": "system", "content": "PROBE-SYSTEM"}, _USER]),
+        tools="probe_tool" in probe([_USER], [_TOOL]),
+        tool_calls=_shows_calls(probe, objects),
+        typed_content=typed,
+        object_arguments=objects,
+    )
 
 
-def shows_system(render: Render) -> bool:
-    return "PROBE-SYSTEM" in _try(render, [{"role": "system", "content": "PROBE-SYSTEM"}, _USER])
-
-
-def shows_tools(render: Render) -> bool:
-    return "probe_tool" in _try(render, [_USER], [_TOOL])
-
-
-def needs_parts(render: Render) -> bool:
-    if "PROBE-TEXT" in _try(render, [{"role": "user", "content": "PROBE-TEXT"}]):
-        return False
-    return "PROBE-TEXT" in _try(render, [{"role": "user", "content": [{"type": "text", "text": "PROBE-TEXT"}]}])
-
-
-def _history(arguments: Any) -> list[dict[str, Any]]:
-    call = {"id": _CALL_ID, "type": "function", "function": {"name": "probe_tool", "arguments": arguments}}
+def with_parts(messages: Messages) -> list[dict[str, Any]]:
+    """`messages` with each text content as a list of one text part, or of none."""
     return [
+        {**message, "content": [{"type": "text", "text": message["content"]}] if message["content"] else []}
+        for message in messages
+    ]
+
+
+class _Probe:
+    """Renders messages with text contents the way the template reads them; nothing when it refuses."""
+
+    def __init__(self, render: Render, typed: bool) -> None:
+        self._render = render
+        self._typed = typed
+
+    def __call__(self, messages: Messages, tools: Messages | None = None, **variables: Any) -> str:
+        try:
+            return self._render(with_parts(messages) if self._typed else messages, tools, variables)
+        except BadRequest:
+            return ""
+
+
+def _needs_parts(render: Render) -> bool:
+    message = [{"role": "user", "content": "PROBE-TEXT"}]
+    return "PROBE-TEXT" not in _Probe(render, False)(message) and "PROBE-TEXT" in _Probe(render, True)(message)
+
+
+def _called(probe: _Probe, arguments: Any) -> str:
+    """A call and its result rendered, without tools where the template allows it."""
+    call = {"id": _CALL_ID, "type": "function", "function": {"name": "probe_tool", "arguments": arguments}}
+    history = [
         _USER,
         {"role": "assistant", "content": "", "tool_calls": [call]},
         {"role": "tool", "content": "PROBE-RESULT", "tool_call_id": _CALL_ID, "name": "probe_tool"},
     ]
+    without = probe(history)
+    return without if "PROBE-VALUE" in without else probe(history, [_TOOL])
 
 
-def _called(render: Render, arguments: Any) -> str:
-    """A call and its result rendered, without tools where the template allows it."""
-    without = _try(render, _history(arguments))
-    return without if "PROBE-VALUE" in without else _try(render, _history(arguments), [_TOOL])
-
-
-def takes_objects(render: Render) -> bool:
-    text = _called(render, {"probe_key": "PROBE-VALUE"})
+def _takes_objects(probe: _Probe) -> bool:
+    text = _called(probe, {"probe_key": "PROBE-VALUE"})
     # A template that prints the arguments as they come shows Python's notation for an object.
     return "PROBE-VALUE" in text and "{'probe_key'" not in text
 
 
-def shows_calls(render: Render) -> bool:
-    text = _called(render, {"probe_key": "PROBE-VALUE"} if takes_objects(render) else '{"probe_key": "PROBE-VALUE"}')
+def _shows_calls(probe: _Probe, objects: bool) -> bool:
+    text = _called(probe, {"probe_key": "PROBE-VALUE"} if objects else '{"probe_key": "PROBE-VALUE"}')
     return all(part in text for part in ("probe_tool", "PROBE-VALUE", "PROBE-RESULT"))

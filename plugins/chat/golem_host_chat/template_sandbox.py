@@ -165,7 +165,13 @@ class _MeterTree(NodeTransformer):
         node.body.insert(0, nodes.ExprStmt(tick, lineno=node.lineno).set_environment(self._environment))
         return node
 
-    visit_For = visit_Macro = visit_CallBlock = visit_Block = _tick_body
+    visit_Macro = visit_CallBlock = visit_Block = _tick_body
+
+    def visit_For(self, node: nodes.For) -> nodes.Node:
+        self._tick_body(node)
+        if node.test is not None:  # rounds the loop's filter leaves out; a tick is None, so the test decides
+            node.test = nodes.Or(self._call("metered_tick", node.lineno), node.test, lineno=node.lineno)
+        return node
 
     def visit_Concat(self, node: nodes.Concat) -> nodes.Node:
         self.generic_visit(node)

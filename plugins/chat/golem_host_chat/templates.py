@@ -11,8 +11,8 @@ from jinja2.exceptions import TemplateSyntaxError
 
 from golem_host.errors import BadRequest
 from golem_host.http.fields import kind_of
-from golem_host_chat import template_probes
 from golem_host_chat.template_meter import Meter
+from golem_host_chat.template_probes import TemplateAbilities, probe
 from golem_host_chat.template_sandbox import METER, TemplateRaised, TemplateSandbox
 
 MAX_SOURCE = 256 * 1024
@@ -33,7 +33,7 @@ class ChatTemplate:
     call it. Raises `TemplateError` when the source is too long or does not compile. Rendering is pure apart from the
     date, safe from several threads, and bounded (`template_sandbox`).
 
-    What the template can do is found by rendering small conversations with it, once, when first asked.
+    What the template can do (`template_probes`) is found by rendering small conversations with it, when first asked.
     """
 
     def __init__(self, source: str, bos: str = "", eos: str = "", *, name: str = "this model") -> None:
@@ -114,34 +114,33 @@ class ChatTemplate:
         return rendered.removesuffix(self.eos) if self.eos else rendered
 
     @cached_property
+    def abilities(self) -> TemplateAbilities:
+        """What the template can do."""
+        return probe(lambda messages, tools, further: self._render(messages, tools, True, further))
+
+    @property
     def supports_thinking(self) -> bool:
-        """Whether `enable_thinking` changes the prompt: the template can turn thinking on and off."""
-        return template_probes.switches_thinking(self._render)
+        return self.abilities.thinking
 
-    @cached_property
+    @property
     def supports_system(self) -> bool:
-        """Whether the text of a leading system message reaches the prompt."""
-        return template_probes.shows_system(self._render)
+        return self.abilities.system
 
-    @cached_property
+    @property
     def supports_tools(self) -> bool:
-        """Whether the prompt names the tools it is given."""
-        return template_probes.shows_tools(self._render)
+        return self.abilities.tools
 
-    @cached_property
+    @property
     def supports_tool_calls(self) -> bool:
-        """Whether an assistant's calls and their results in the history reach the prompt."""
-        return template_probes.shows_calls(self._render)
+        return self.abilities.tool_calls
 
-    @cached_property
+    @property
     def requires_typed_content(self) -> bool:
-        """Whether contents must be lists of `{"type": "text", "text": ...}`: a plain string would be lost."""
-        return template_probes.needs_parts(self._render)
+        return self.abilities.typed_content
 
-    @cached_property
+    @property
     def takes_object_arguments(self) -> bool:
-        """Whether a call's arguments are to be passed as an object; if not, as a JSON string."""
-        return template_probes.takes_objects(self._render)
+        return self.abilities.object_arguments
 
 
 def _template_kwargs(kwargs: Mapping[str, Any]) -> dict[str, Any]:
