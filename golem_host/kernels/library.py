@@ -110,10 +110,10 @@ class Kernels:
 
     def __init__(self, path: Path) -> None:
         """Load the library at `path`. Raises LibraryError when it cannot be used."""
-        self.ffi = cffi.FFI()
+        self.ffi: Any = cffi.FFI()
         self.ffi.cdef(CDEF)
         try:
-            self.lib: Any = self.ffi.dlopen(str(path))
+            self.lib = self.ffi.dlopen(str(path))
             abi = self.lib.golem_abi()
         except (OSError, AttributeError) as error:
             raise LibraryError(f"cannot load the kernel library {path}: {error}") from error

@@ -74,7 +74,7 @@ def elsewhere(monkeypatch):
 def test_a_library_named_by_the_environment(elsewhere, tmp_path):
     if not library.library_path().is_file():
         pytest.skip(library.why_missing())
-    elsewhere(shutil.copy(library.library_path(), tmp_path / "other.so"))
+    elsewhere(Path(shutil.copy(library.library_path(), tmp_path / "other.so")))
     loaded = library.load()
     assert loaded is not None
     assert library.load() is loaded
@@ -118,4 +118,4 @@ def test_an_unknown_instruction_set_is_refused(monkeypatch, tmp_path, isa):
         pytest.skip(library.why_missing())
     monkeypatch.setenv("GOLEM_ISA", isa)
     with pytest.raises(LibraryError, match=f"GOLEM_ISA={isa}"):
-        Kernels(shutil.copy(library.library_path(), tmp_path / "fresh.so"))
+        Kernels(Path(shutil.copy(library.library_path(), tmp_path / "fresh.so")))

@@ -24,8 +24,9 @@ def chain(runner, n, rows, axis=-1):
     ffi = runner.kernels.ffi
     x, middle, out = (np.full((rows, n), value, np.float32) for value in (1, 0, 0))
     cmds = ffi.new("golem_cmd[2]")
-    cmds[0] = runner.command(Op.ADD, rows, [middle, x, x], [n, 0], axis=axis)[0]
-    cmds[1] = runner.command(Op.SCALE, rows, [out, middle], [n], [2.0], axis=axis)[0]
+    add = runner.command(Op.ADD, rows, [middle, x, x], [n, 0], axis=axis)
+    scale = runner.command(Op.SCALE, rows, [out, middle], [n], [2.0], axis=axis)
+    cmds[0], cmds[1] = add[0], scale[0]
     return cmds, Arrays(x, middle, out)
 
 
