@@ -1,4 +1,4 @@
-"""Renderings compared with transformers' `apply_chat_template` in the oracle's interpreter: equal strings, or both refuse."""
+"""Renderings compared with transformers' `apply_chat_template`: equal strings, or both sides refuse."""
 
 from __future__ import annotations
 
