@@ -12,7 +12,7 @@ import pytest
 
 from golem_host_chat.routes import unserved
 from golem_host_chat.routes.ollama_options import KNOWN
-from golem_host_chat.testing import Served, serving
+from scripted_chat import Served, serving
 
 README = Path(__file__).parents[1] / "README.md"
 USER = [{"role": "user", "content": "Hi"}]

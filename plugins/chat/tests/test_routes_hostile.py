@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 
 from golem_host_chat.routes import unserved
 from golem_host_chat.routes.ollama_options import KNOWN
-from golem_host_chat.testing import serving
+from scripted_chat import serving
 
 scalars = (
     st.none()

@@ -14,7 +14,7 @@ import pytest
 
 from golem_host.app import build_app
 from golem_host.errors import RequestError
-from golem_host_chat.testing import Script, Served, serving
+from scripted_chat import Script, Served, serving
 
 ROUTES: dict[str, dict[str, Any]] = {
     "/v1/chat/completions": {"messages": [{"role": "user", "content": "endless"}]},

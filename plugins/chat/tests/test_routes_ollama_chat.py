@@ -12,7 +12,7 @@ import pytest
 
 from golem_host.errors import RequestError
 from golem_host_chat.routes.ollama_options import KNOWN
-from golem_host_chat.testing import Script, Served, json_lines, serving
+from scripted_chat import Script, Served, json_lines, serving
 
 ROUTE = "/api/chat"
 USER = [{"role": "user", "content": "Hi"}]

@@ -9,7 +9,7 @@ from typing import Any
 import httpx
 import pytest
 
-from golem_host_chat.testing import Served, json_lines, serving
+from scripted_chat import Served, json_lines, serving
 
 ROUTE = "/api/generate"
 

@@ -14,7 +14,7 @@ import pytest
 
 from golem_host.errors import BadRequest
 from golem_host_chat.generation import Generation
-from golem_host_chat.testing import Script, ScriptedModel, serving
+from scripted_chat import Script, ScriptedModel, serving
 
 ROUTE = "/v1/chat/completions"
 USER = [{"role": "user", "content": "Hi"}]

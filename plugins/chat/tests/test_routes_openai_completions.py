@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 
 from golem_host.errors import BadRequest
 from golem_host_chat.routes.prompt_shapes import prompt_segments
-from golem_host_chat.testing import Served, serving, sse_events
+from scripted_chat import Served, serving, sse_events
 
 ROUTE = "/v1/completions"
 

@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from golem_host.errors import BadRequest, RequestError
-from golem_host_chat.testing import Script, Served, serving, sse_events
+from scripted_chat import Script, Served, serving, sse_events
 
 CHAT = "/v1/chat/completions"
 TEXT = "/v1/completions"
