@@ -42,7 +42,8 @@ class Sampler:
         for token, bias in [*params.logit_bias, *((token, -np.inf) for token in suppress)]:
             biases[token] = biases.get(token, 0.0) + bias
         self._bias_ids = np.fromiter(biases.keys(), np.int64, len(biases))
-        self._biases = np.fromiter(biases.values(), np.float32, len(biases))
+        with np.errstate(over="ignore"):
+            self._biases = np.fromiter(biases.values(), np.float64, len(biases)).astype(np.float32)
         chain = self._chain(params, prompt)
         self._greedy = _is_greedy(params, list(chain))
         if self._greedy:

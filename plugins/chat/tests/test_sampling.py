@@ -211,6 +211,12 @@ def test_banning_every_token_is_an_error(temperature):
         Sampler(params, vocab_size=2).sample(np.zeros(2, np.float32))
 
 
+def test_biases_that_add_up_to_infinity_are_an_error():
+    params = SamplingParams(logit_bias=((0, 2.9e38), (0, 2.9e38)))
+    with pytest.raises(SamplingError, match="out of range"):
+        Sampler(params, vocab_size=2).sample(np.zeros(2, np.float32))
+
+
 @pytest.mark.parametrize("temperature", [0.0, 1.0])
 def test_penalties_that_overflow_are_an_error(temperature):
     params = SamplingParams(temperature=temperature, frequency_penalty=-3e38)
