@@ -10,6 +10,7 @@ import numpy as np
 import pytest
 
 from golem_host.errors import ModelFileError
+from golem_host.kernels import library
 from golem_host.testing.raw_gguf import RawTensor, RawValue, gguf_bytes
 from golem_host.testing.tiny import tiny_gguf
 from golem_host.weights import GgmlType, Gguf, GgufError, open_gguf
@@ -91,6 +92,28 @@ def test_string_arrays_stay_in_the_file_until_asked(tmp_path: Path, count: int) 
     for index in (count, -count - 1):
         with pytest.raises(IndexError, match=str(count)):
             strings[index]
+
+
+@pytest.mark.parametrize("broken", [False, True])
+def test_long_string_arrays_without_a_usable_kernel_library(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, broken: bool
+) -> None:
+    def load() -> None:
+        if broken:
+            raise library.LibraryError("built for another version")
+
+    monkeypatch.setattr(library, "load", load)
+    words = [str(number) for number in range(5000)]
+    assert opened(tmp_path, {"words": words}).strings("words").strs() == words
+
+
+@pytest.mark.parametrize("native", [True, False])
+def test_long_string_array_that_leaves_the_file(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, native: bool) -> None:
+    if not native:
+        monkeypatch.setattr(library, "load", lambda: None)
+    lengths = struct.pack("<iQ", 8, 5000) + bytes(8 * 4999) + struct.pack("<Q", 2**63)
+    with pytest.raises(GgufError, match="the file ends inside the array 'words'"):
+        opened(tmp_path, {"words": RawValue(9, lengths)})
 
 
 def test_text_is_bytes_until_it_is_read(tmp_path: Path) -> None:

@@ -27,8 +27,10 @@ TOKENS: list[tuple[str | bytes, int]] = [
     ("", CONTROL),
     ("é", USER_DEFINED),
     ("xy", USER_DEFINED),
+    ("wxyz", USER_DEFINED),
+    ("zéé", USER_DEFINED),
 ]
-S, SX, UNK, TWO, THREE, _, _, _, E, XY = range(10)
+S, SX, UNK, TWO, THREE, _, _, _, E, XY, WXYZ, ZEE = range(12)
 
 
 def make(folder: Path, tokens: list[tuple[str | bytes, int]] = TOKENS, **keys: object) -> tuple[Gguf, Vocab]:
@@ -55,6 +57,8 @@ def specials(tmp_path_factory: pytest.TempPathFactory) -> SpecialTokens:
         ("<s><s>", [S, S], ["<s><s>"]),
         ("a<unk>", ["a", UNK], ["a<unk>"]),
         ("<s>xy", [SX, "y"], [SX, "y"]),  # the longer token first, though another would then fit as well
+        ("wxyzéé", ["w", XY, ZEE], ["w", XY, ZEE]),  # length is counted in bytes
+        ("wxyzé", [WXYZ, E], [WXYZ, E]),
         ("a plain b", ["a plain b"], ["a plain b"]),
         ("     ", [THREE, TWO], [THREE, TWO]),
         ("    x", [THREE, " x"], [THREE, " x"]),

@@ -92,6 +92,15 @@ def test_spm_equals_merging_the_whole_text(
     assert tokenizer.encode(text)[0] == 1
 
 
+def test_merges_that_reach_into_the_next_word(tmp_path: Path) -> None:
+    tokens = ["<bos>", ">", "a", "\u2581", "\u2581a", ">\u2581a"]
+    scores = np.array([0, -4, -4, -4, -1, -2], np.float32)
+    spm = make(tmp_path, "llama", tokens, scores=scores, bos_token_id=0, add_space_prefix=False)
+    gemma4 = make(tmp_path, "gemma4", tokens, merges=["\u2581 a", "> \u2581a"], bos_token_id=0)
+    for tokenizer in (spm, gemma4):
+        assert tokenizer.encode("> a a> a", add_special=False) == [5, 4, 5]
+
+
 def test_spm_space_prefix_follows_special_tokens(tmp_path: Path) -> None:
     tokens = ["<unk>", "<s>", "</s>", "\u2581", "a", "\u2581a"]
     types = np.array([2, 3, 3, 1, 1, 1], np.int32)

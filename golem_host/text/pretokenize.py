@@ -2,7 +2,8 @@
 
 A rule is one or more regular expressions applied in turn, each to every word the one before it left. Each expression
 matches some word at every position, so nothing of the text is lost. Sources: the checkpoints' tokenizer.json and
-`llm_tokenizer_bpe` of llama-vocab.cpp.
+`llm_tokenizer_bpe` of llama-vocab.cpp. For `tekken` and `gpt-4o` llama.cpp only approximates the checkpoints' classes:
+it cuts words at combining marks, where the expressions here, and the models' training, do not.
 """
 
 from __future__ import annotations
