@@ -11,6 +11,10 @@ from pathlib import Path
 from typing import Any
 
 import httpx
+from golem_host_chat.generation import Completion, Delta, Generation, Timings
+from golem_host_chat.routes import ROUTES
+from golem_host_chat.sampling_params import SamplingParams
+from golem_host_chat.templates import ChatTemplate
 
 from golem_host.devices.device import Device
 from golem_host.host import Host
@@ -23,10 +27,6 @@ from golem_host.testing.tiny import tiny_gguf
 from golem_host.text.stream import TextStream
 from golem_host.text.tokenizer import tokenizer_from_gguf
 from golem_host.weights.gguf import open_gguf
-from golem_host_chat.generation import Completion, Delta, Generation, Timings
-from golem_host_chat.routes import ROUTES
-from golem_host_chat.sampling_params import SamplingParams
-from golem_host_chat.templates import ChatTemplate
 
 
 @dataclass(frozen=True)
@@ -209,9 +209,7 @@ class ScriptedModel(Model):
         self.asked: list[Generation] = []
         self.loads = 0
 
-    def load(
-        self, device: Device, settings: Mapping[str, Any], progress: Callable[[float], None]
-    ) -> ScriptedRuntime:
+    def load(self, device: Device, settings: Mapping[str, Any], progress: Callable[[float], None]) -> ScriptedRuntime:
         self.loads += 1
         return ScriptedRuntime(self)
 

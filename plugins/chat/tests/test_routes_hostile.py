@@ -8,11 +8,10 @@ import tempfile
 from pathlib import Path
 from typing import Any
 
-from hypothesis import HealthCheck, given, settings
-from hypothesis import strategies as st
-
 from golem_host_chat.routes import unserved
 from golem_host_chat.routes.ollama_options import KNOWN
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
 from scripted_chat import serving
 
 scalars = (
@@ -56,7 +55,16 @@ SAMPLING = (
     *("temperature", "top_k", "top_p", "min_p", "typical_p", "top_n_sigma", "xtc_probability", "min_keep", "samplers"),
     *("repeat_penalty", "repeat_last_n", "frequency_penalty", "presence_penalty", "seed", "logit_bias", "stop"),
 )
-REQUEST = ("max_tokens", "max_completion_tokens", "n_predict", "n", "n_cmpl", "stream", "stream_options", "cache_prompt")
+REQUEST = (
+    "max_tokens",
+    "max_completion_tokens",
+    "n_predict",
+    "n",
+    "n_cmpl",
+    "stream",
+    "stream_options",
+    "cache_prompt",
+)
 CHAT = ("chat_template_kwargs", "reasoning_effort", "reasoning", "add_generation_prompt", "continue_final_message")
 OLLAMA = ("stream", "truncate", "shift", "think", "keep_alive", "system", "raw", "context")
 UNSERVED = tuple({field.name for group in (unserved.V1, unserved.CHAT, unserved.OLLAMA) for field in group})

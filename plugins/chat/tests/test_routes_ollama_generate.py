@@ -8,7 +8,6 @@ from typing import Any
 
 import httpx
 import pytest
-
 from scripted_chat import Served, json_lines, serving
 
 ROUTE = "/api/generate"
@@ -195,7 +194,15 @@ def test_refusals(tmp_path: Path) -> None:
             assert response.status_code == 400, body
             assert word in response.json()["error"], body
         assert served.model.asked == []
-        neutral = {"suffix": "", "template": "", "images": [], "format": None, "width": 0, "context": [], "think": False}
+        neutral = {
+            "suffix": "",
+            "template": "",
+            "images": [],
+            "format": None,
+            "width": 0,
+            "context": [],
+            "think": False,
+        }
         assert (await ask(served, **neutral)).status_code == 200
 
     run(tmp_path, scenario)

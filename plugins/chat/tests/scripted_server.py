@@ -1,0 +1,28 @@
+"""The `serve` of the command line with a scripted chat model. Run as a script: a model file, then `setting=value`."""
+
+from __future__ import annotations
+
+import sys
+from pathlib import Path
+
+from golem_host_chat.routes import ROUTES
+from scripted_chat import Script, ScriptedModel
+
+from golem_host.config import CORE, resolve
+from golem_host.serve import serve
+from golem_host.testing.fakes import FakePlugin, plugin_set
+
+SCRIPTS = {
+    "emoji": Script(tuple(bytes([byte]) for byte in "a\U0001f600\u2028b".encode())),
+    "endless": Script((b"more ",), endless=True),
+}
+
+
+def main() -> int:
+    flags = {name: [value] for name, _, value in (argument.partition("=") for argument in sys.argv[2:])}
+    model = ScriptedModel(Path(sys.argv[1]), scripts=SCRIPTS, slots=4, context=4096, pass_seconds=0.001)
+    return serve(resolve(CORE, flags, {}, None), plugin_set(chat=FakePlugin([model], ROUTES)))
+
+
+if __name__ == "__main__":
+    sys.exit(main())

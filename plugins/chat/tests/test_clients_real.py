@@ -1,0 +1,152 @@
+"""The real command on a real port with SmolLM2, used through openai-python and ollama-python."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
+from typing import Any
+
+import pytest
+from server_process import Clients, server
+
+pytestmark = pytest.mark.real
+
+NAME = "smol"
+FRANCE: Any = [{"role": "user", "content": "What is the capital of France?"}]
+CONVERSATIONS: list[Any] = [
+    FRANCE,
+    [{"role": "user", "content": "Tell me a story about a fox."}],
+    [
+        {"role": "system", "content": "You are a pirate."},
+        {"role": "user", "content": "Who are you?"},
+        {"role": "assistant", "content": "Arr!"},
+        {"role": "user", "content": "Where is the gold?"},
+    ],
+    [{"role": "user", "content": "List five colours."}],
+]
+
+
+@pytest.fixture(scope="module")
+def clients(smollm2_path: Path, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Clients]:
+    folder = tmp_path_factory.mktemp("home")
+    with server(
+        *("-m", "golem_host", "--enable", "chat", "--chat-model", f"{NAME}={smollm2_path}"),
+        *("--addr", "127.0.0.1:0", "--model-folder", str(folder)),
+    ) as found:
+        yield found
+
+
+def test_openai_chat(clients: Clients) -> None:
+    answer = clients.openai.chat.completions.create(model=NAME, messages=FRANCE, temperature=0, max_tokens=24)
+    assert answer.model == NAME
+    assert "Paris" in (answer.choices[0].message.content or "")
+    assert answer.choices[0].finish_reason == "stop"
+    assert answer.usage is not None
+    assert answer.usage.prompt_tokens == 37
+    again = clients.openai.chat.completions.create(model=NAME, messages=FRANCE, temperature=0, max_tokens=24)
+    assert again.choices[0].message.content == answer.choices[0].message.content
+    assert again.usage is not None and again.usage.prompt_tokens_details is not None
+    assert again.usage.prompt_tokens_details.cached_tokens == 36
+
+
+def test_openai_completions(clients: Clients) -> None:
+    answer = clients.openai.completions.create(
+        model=NAME, prompt="The capital of France is", temperature=0, max_tokens=4
+    )
+    assert "Paris" in answer.choices[0].text
+    assert answer.choices[0].finish_reason == "length"
+    parts = clients.openai.completions.create(
+        model=NAME, prompt="The capital of France is", temperature=0, max_tokens=4, stream=True
+    )
+    assert "".join(part.choices[0].text for part in parts) == answer.choices[0].text
+
+
+def test_openai_models(clients: Clients) -> None:
+    assert [model.id for model in clients.openai.models.list()] == [NAME]
+    assert clients.openai.models.retrieve(NAME).owned_by
+
+
+def test_openai_copies_with_a_seed(clients: Clients) -> None:
+    """Copy i of a seeded request is the answer to seed + i alone."""
+
+    def texts(seed: int, n: int) -> list[str | None]:
+        answer = clients.openai.chat.completions.create(
+            model=NAME, messages=CONVERSATIONS[1], seed=seed, n=n, max_tokens=12, temperature=1.2
+        )
+        return [choice.message.content for choice in answer.choices]
+
+    together = texts(7, 3)
+    assert len(set(together)) > 1
+    assert together == [text for seed in (7, 8, 9) for text in texts(seed, 1)]
+
+
+def test_conversations_at_once_equal_those_alone(clients: Clients) -> None:
+    """Four conversations in one batch, streamed and not, give the very text each gives alone."""
+
+    def whole(messages: Any) -> str | None:
+        answer = clients.openai.chat.completions.create(model=NAME, messages=messages, temperature=0, max_tokens=48)
+        return answer.choices[0].message.content
+
+    def streamed(messages: Any) -> str | None:
+        chunks = clients.openai.chat.completions.create(
+            model=NAME, messages=messages, temperature=0, max_tokens=48, stream=True
+        )
+        return "".join(chunk.choices[0].delta.content or "" for chunk in chunks)
+
+    alone = [whole(messages) for messages in CONVERSATIONS]
+    assert len(set(alone)) == len(alone)
+    with ThreadPoolExecutor(4) as threads:
+        assert list(threads.map(whole, CONVERSATIONS)) == alone
+        assert list(threads.map(streamed, CONVERSATIONS)) == alone
+
+
+def test_openai_stream_left_early(clients: Clients) -> None:
+    for _ in range(6):  # more often than there are slots
+        stream = clients.openai.chat.completions.create(model=NAME, messages=CONVERSATIONS[1], stream=True)
+        next(stream)
+        stream.close()
+    answer = clients.openai.chat.completions.create(model=NAME, messages=FRANCE, temperature=0, max_tokens=24)
+    assert "Paris" in (answer.choices[0].message.content or "")
+
+
+def test_ollama_chat(clients: Clients) -> None:
+    options = {"temperature": 0, "num_predict": 24}
+    answer = clients.ollama.chat(NAME, messages=FRANCE, options=options)
+    assert "Paris" in (answer.message.content or "")
+    assert answer.prompt_eval_count == 37
+    parts = list(clients.ollama.chat(NAME, messages=FRANCE, options=options, stream=True))
+    assert "".join(part.message.content or "" for part in parts) == answer.message.content
+    assert parts[-1].done_reason == "stop"
+
+
+def test_ollama_generate(clients: Clients) -> None:
+    options = {"temperature": 0, "num_predict": 24}
+    answer = clients.ollama.generate(NAME, FRANCE[0]["content"], options=options)
+    assert "Paris" in answer.response
+    parts = list(clients.ollama.generate(NAME, FRANCE[0]["content"], options=options, stream=True))
+    assert "".join(part.response for part in parts) == answer.response
+    assert parts[-1].context == answer.context
+    raw = clients.ollama.generate(
+        NAME, "The capital of France is", raw=True, options={"temperature": 0, "num_predict": 4}
+    )
+    assert "Paris" in raw.response
+
+
+def test_ollama_lists(clients: Clients) -> None:
+    [model] = clients.ollama.list().models
+    assert model.model == f"{NAME}:latest"
+    shown = clients.ollama.show(NAME)
+    assert shown.template and shown.modelinfo
+    assert shown.details is not None
+    assert shown.details.quantization_level == "Q4_1"
+
+
+def test_ollama_keep_alive_really_unloads(clients: Clients) -> None:
+    assert [model.model for model in clients.ollama.ps().models] == [f"{NAME}:latest"]
+    assert clients.ollama.generate(NAME, keep_alive=0).done_reason == "unload"
+    assert clients.ollama.ps().models == []
+    answer = clients.ollama.chat(NAME, messages=FRANCE, options={"temperature": 0, "num_predict": 24})
+    assert "Paris" in (answer.message.content or "")
+    assert answer.load_duration is not None and answer.load_duration > 0
+    assert len(clients.ollama.ps().models) == 1
