@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
+import logging
 from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
 
-from golem_host.api import StepwiseLane
+from golem_host.api import ModelFileError, StepwiseLane
 from golem_host.devices.device import Device
 from golem_host.text.tokenizer import Tokenizer, tokenizer_from_gguf
 from golem_host.weights.gguf import Gguf, open_gguf
@@ -13,10 +14,12 @@ from golem_host_chat.families import family_of
 from golem_host_chat.passes import Passes
 from golem_host_chat.sampling_params import SamplingParams, defaults_from_metadata
 from golem_host_chat.stepper import ChatStepper
-from golem_host_chat.templates import ChatTemplate
+from golem_host_chat.templates import ChatTemplate, TemplateError
 
 if TYPE_CHECKING:
     from golem_host_chat.model import ChatModel
+
+log = logging.getLogger("golem_host.chat")
 
 
 class ChatRuntime:
@@ -29,8 +32,18 @@ class ChatRuntime:
         self.max_tokens: int | None = settings["max-tokens"]
         self._gguf = open_gguf(model.path)
         self.tokenizer: Tokenizer = tokenizer_from_gguf(self._gguf)
-        self.template = template_of(self._gguf, self.tokenizer, model.name)
-        self.sampling: SamplingParams = defaults_from_metadata(self._gguf.metadata)
+        self.template: ChatTemplate | None = None
+        self.template_fault = f"the file of model '{model.name}' has no chat template"
+        """Why there is no template; chat is refused with it, completion still works."""
+        try:
+            self.template = template_of(self._gguf, self.tokenizer, model.name)
+        except TemplateError as error:
+            self.template_fault = error.message
+            log.warning("%s; chat is refused, completion works", error.message)
+        try:
+            self.sampling: SamplingParams = defaults_from_metadata(self._gguf.metadata)
+        except ValueError as error:
+            raise ModelFileError(model.path, str(error)) from error
         self.passes = Passes(family_of(self._gguf), device.backend, slots=self.slots, context=context)
         stepper = ChatStepper(self.passes, self.tokenizer, cache_ttl=settings["cache-ttl"])
         self.lane = StepwiseLane(model.name, stepper, kind="chat", queue_limit=settings["queue"])
@@ -42,13 +55,13 @@ class ChatRuntime:
 
 
 def template_of(gguf: Gguf, tokenizer: Tokenizer, name: str) -> ChatTemplate | None:
-    """The file's own chat template, or None when it has none."""
+    """The file's own chat template, or None when it has none. Raises `TemplateError` for one that does not compile."""
     source = gguf.string("tokenizer.chat_template", None)
     if source is None:
         return None
     vocab = tokenizer.vocab
 
     def text(token: int | None) -> str:
-        return "" if token is None else vocab.token(token).decode("utf-8", "replace")
+        return "" if token is None else vocab.text(token)
 
     return ChatTemplate(source, text(vocab.bos), text(vocab.eos), name=name)

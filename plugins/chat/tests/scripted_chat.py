@@ -162,6 +162,7 @@ class ScriptedRuntime:
         bos = "" if vocab.bos is None else vocab.text(vocab.bos)
         eos = "" if vocab.eos is None else vocab.text(vocab.eos)
         self.template = None if source is None else ChatTemplate(source, bos, eos, name=model.name)
+        self.template_fault = f"the file of model '{model.name}' has no chat template"
         self.stepper = ScriptedStepper(model, self)
         self.lane = StepwiseLane(model.name, self.stepper, kind="chat", queue_limit=model.queue_limit)
 

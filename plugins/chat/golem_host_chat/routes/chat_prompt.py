@@ -38,8 +38,7 @@ def conversation_tokens(runtime: ChatRuntime, messages: Any, framing: Framing, *
     template = runtime.template
     if template is None:
         raise BadRequest(
-            f"the file of model '{runtime.model.name}' has no chat template; "
-            "it continues plain text: use /v1/completions, or /api/generate with raw",
+            f"{runtime.template_fault}; it continues plain text: use /v1/completions, or /api/generate with raw",
             param="messages",
         )
     prepared = prepare_messages(messages, template)

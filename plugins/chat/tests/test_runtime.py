@@ -1,0 +1,103 @@
+"""Models from files: what the header tells, what is refused, and files whose template or defaults are damaged."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from golem_host.api import Job, ModelFileError
+from golem_host.devices.cpu import CpuBackend
+from golem_host.devices.device import Device
+from golem_host.testing.tiny import tiny_gguf
+from golem_host_chat.generation import Generation
+from golem_host_chat.model import ChatModel, model_name
+from golem_host_chat.runtime import ChatRuntime
+from golem_host_chat.sampling_params import SamplingParams
+
+SETTINGS: dict[str, Any] = {"context": 512, "parallel": 2, "max-tokens": None, "cache-ttl": 0.0, "queue": 8}
+
+
+@pytest.fixture
+def device() -> Iterator[Device]:
+    device = Device("cpu", lambda: CpuBackend(threads=1))
+    device.start()
+    yield device
+    device.stop()
+
+
+def load(path: Path, device: Device) -> ChatRuntime:
+    runtime = ChatModel(path).load(device, SETTINGS, lambda share: None)
+    device.attach(runtime.lane)
+    return runtime
+
+
+def test_the_header_tells_what_a_model_is(tmp_path: Path) -> None:
+    path = tmp_path / "Some-Model.Q8_0.gguf"
+    tiny_gguf(path, "gemma3", quantization="Q8_0", context=128, window=16)
+    model = ChatModel(path)
+    assert (model.name, model.family, model.quantization) == ("Some-Model.Q8_0", "gemma3", "Q8_0")
+    assert model.context_length == 128 and model.size_bytes == path.stat().st_size
+    assert model.slot_context(SETTINGS) == 128, "no more than it was trained for"
+    assert model.memory_bytes(SETTINGS) > model.size_bytes
+    shown = model.show(verbose=False)
+    assert shown["model_info"]["general.architecture"] == "gemma3" and shown["model_info"]["tokenizer.ggml.tokens"] == []
+    assert "start_of_turn" in shown["template"]
+    assert len(model.show(verbose=True)["model_info"]["tokenizer.ggml.tokens"]) > 10
+
+
+def test_a_split_file_is_one_model(tmp_path: Path, device: Device) -> None:
+    tiny_gguf(tmp_path / "parts.gguf", "llama", shards=3)
+    part = sorted(tmp_path.glob("*.gguf"))[1]
+    model = ChatModel(part)
+    assert model.name == "parts" and model.size_bytes == sum(p.stat().st_size for p in tmp_path.glob("*.gguf"))
+    load(part, device)
+
+
+@pytest.mark.parametrize(
+    ("name", "expected"),
+    [("a.gguf", "a"), ("a-00001-of-00003.gguf", "a"), ("A.Q4_K_M.GGUF", "A.Q4_K_M"), ("plain", "plain")],
+)
+def test_names(name: str, expected: str) -> None:
+    assert model_name(Path(name)) == expected
+
+
+def test_slots_too_small_to_use_are_refused(tmp_path: Path) -> None:
+    tiny_gguf(tmp_path / "m.gguf")
+    with pytest.raises(ModelFileError, match="leaves 8 positions each; raise --context or lower --parallel"):
+        ChatModel(tmp_path / "m.gguf").slot_context({"context": 64, "parallel": 8})
+
+
+def test_a_family_that_is_not_served_is_named_with_those_that_are(tmp_path: Path) -> None:
+    tiny_gguf(tmp_path / "m.gguf", metadata={"general.architecture": "mamba"})
+    with pytest.raises(ModelFileError, match="family 'mamba' are not served; families served: gemma3, llama, qwen3"):
+        ChatModel(tmp_path / "m.gguf")
+
+
+def test_a_template_that_does_not_compile_refuses_chat_and_nothing_else(tmp_path: Path, device: Device) -> None:
+    tiny_gguf(tmp_path / "m.gguf", metadata={"tokenizer.chat_template": "{% if %}"})
+    runtime = load(tmp_path / "m.gguf", device)
+    assert runtime.template is None and "does not compile" in runtime.template_fault
+
+
+def test_damaged_sampling_defaults_are_refused_by_key(tmp_path: Path, device: Device) -> None:
+    tiny_gguf(tmp_path / "m.gguf", metadata={"general.sampling.temp": "warm"})
+    with pytest.raises(ModelFileError, match=r"general\.sampling\.temp"):
+        load(tmp_path / "m.gguf", device)
+
+
+def test_tokens_the_file_forbids_are_never_drawn(tmp_path: Path, device: Device) -> None:
+    tiny_gguf(tmp_path / "plain.gguf", seed=3)
+    drawn = _draw(load(tmp_path / "plain.gguf", device), device)
+    tiny_gguf(tmp_path / "m.gguf", seed=3, metadata={"tokenizer.ggml.suppress_tokens": [drawn]})
+    assert _draw(load(tmp_path / "m.gguf", device), device) != drawn
+
+
+def _draw(runtime: ChatRuntime, device: Device) -> int:
+    job = Job(Generation(prompt=[5, 6, 7], max_tokens=1, params=SamplingParams(temperature=0.0)))
+    runtime.lane.submit(job)
+    while job.end is None:
+        device.submit(lambda: None).result()
+    return job.value.tokens[0]
