@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import logging
 from dataclasses import dataclass
+from functools import cache
+from pathlib import Path
 
 from golem_host import ops
 from golem_host.ops import Ref
@@ -76,7 +78,13 @@ class Weights:
         return table.shape[0]
 
     def warn_unused(self) -> None:
-        """Say once which tensors this family does not know; they are skipped."""
-        unused = [name for name in self._gguf.tensors if name not in self._used]
+        """Say which tensors this family does not know; they are skipped."""
+        unused = tuple(name for name in self._gguf.tensors if name not in self._used)
         if unused:
-            log.warning("%s: %d tensors are not used: %s", self._gguf.path.name, len(unused), ", ".join(unused[:8]))
+            _say_unused(self._gguf.path, unused)
+
+
+@cache
+def _say_unused(path: Path, names: tuple[str, ...]) -> None:
+    """Once for a file, though it is opened to be listed and again to be loaded."""
+    log.warning("%s: %d tensors are not used: %s", path.name, len(names), ", ".join(names[:8]))
