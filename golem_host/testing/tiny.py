@@ -91,7 +91,7 @@ def tiny_gguf(
     if architecture == "llama":
         keys["rope.dimension_count"] = head_width
         keys["vocab_size"] = len(words)
-    else:
+    if architecture != "llama" or head_width != width // heads:
         keys["attention.key_length"] = head_width
         keys["attention.value_length"] = head_width
     if architecture == "gemma3":

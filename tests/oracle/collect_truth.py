@@ -1,8 +1,13 @@
 """Record what llama.cpp answers on a real file, for tests that run without it: python collect_truth.py MODEL.gguf FAMILY OUT.json
 
-Per prompt: its ids, 48 greedy tokens (fewer after an end token), the text, and at every step the runner-up and how far its
-log probability lies behind (a near tie is where another order of summation may choose differently). For the first prompt
-also the 50 likeliest next tokens. Settings: float16 cache, flash attention off, weights as stored (no repacking).
+Products with quantized weights round activations to eight bits, so a difference in the last bit of a sum grows to tenths of
+a logit within a few layers: llama.cpp parts from itself on most prompts when its batch size, cache type or weight packing
+changes. So the prompts kept are those where it does not: 48 greedy tokens (fewer after an end token) are the same under all
+of `SETTINGS`. Two of a kind are kept at most.
+
+Per prompt: its ids, tokens, text, and at every step the runner-up and how far its log probability lies behind under the
+first setting. `next_tokens`: after the first prompt, the 50 likeliest tokens with their log probability under each setting,
+from which a test takes how far two right answers lie apart.
 """
 
 from __future__ import annotations
@@ -14,31 +19,16 @@ from importlib.metadata import version
 from pathlib import Path
 from typing import Any
 
-from llama_cpp import greedy
+from greedy_prompts import candidates
+from llama_cpp import greedy, open_model, log_softmax
 
-PROMPTS = {
-    "prose": "The old lighthouse keeper climbed the stairs every evening, because",
-    "facts": "Question: What is the capital of France, and which river flows through it?\nAnswer:",
-    "python": 'def fibonacci(n):\n    """Return the n-th Fibonacci number."""\n',
-    "c": "#include <stdio.h>\n\nint main(int argc, char **argv) {\n",
-    "json": '{"name": "Ada Lovelace", "born": 1815, "fields": [',
-    "french": "Il \u00e9tait une fois, dans un petit village pr\u00e8s de la mer,",
-    "russian": "\u041c\u043e\u0441\u043a\u0432\u0430 \u2014 \u0441\u0442\u043e\u043b\u0438\u0446\u0430 \u0420\u043e\u0441\u0441\u0438\u0438. \u0412 \u043d\u0435\u0439",
-    "chinese": "\u4eca\u5929\u5929\u6c14\u5f88\u597d\uff0c\u6211\u4eec",
-    "digits": "1, 1, 2, 3, 5, 8, 13, 21, 34, 55, 89, 144,",
-    "emoji": "My favourite things \U0001f60a: \U0001f431 cats, \u2615 coffee and \U0001f30d",
-    "list": "Shopping list:\n- 2 apples\n- 1 loaf of bread\n-",
+SETTINGS: dict[str, dict[str, Any]] = {
+    "float16 cache": {},
+    "float32 cache": {"cache": "f32"},
+    "one token at a time": {"chunk": 1},
+    "repacked weights": {"repack": True},
 }
-CHAT = {
-    "llama": {
-        "chat": "<|im_start|>user\nName three primary colours.<|im_end|>\n<|im_start|>assistant\n",
-        "system": (
-            "<|im_start|>system\nYou are a pirate.<|im_end|>\n<|im_start|>user\nWhat is 7 times 6?<|im_end|>\n"
-            "<|im_start|>assistant\n"
-        ),
-    },
-    "gemma3": {"chat": "<start_of_turn>user\nName three primary colours.<end_of_turn>\n<start_of_turn>model\n"},
-}
+KEPT_OF_A_KIND = 2
 
 
 def one_line_each(truth: dict[str, Any]) -> str:
@@ -48,18 +38,25 @@ def one_line_each(truth: dict[str, Any]) -> str:
     return "{\n" + ",\n".join([*members, f' "prompts": [\n{prompts}\n ]']) + "\n}\n"
 
 
-def main() -> None:
-    model, family, output = Path(sys.argv[1]), sys.argv[2], Path(sys.argv[3])
-    prompts = PROMPTS | CHAT[family]
-    request = {"model": str(model), "prompts": list(prompts.values()), "count": 48, "top": 50}
-    answers = greedy(request)["prompts"]
-    truth = {
-        "file": model.name,
-        "sha256": hashlib.sha256(model.read_bytes()).hexdigest(),
-        "made_by": f"xllamacpp {version('xllamacpp')}, float16 cache, flash attention off, no repacking, 2 threads",
-        "prompts": [
+def agreed(model: str, family: str) -> list[dict[str, Any]]:
+    """The candidates that all settings answer alike."""
+    kinds = [(kind, text) for kind, texts in candidates(family).items() for text in texts]
+    answers: list[dict[str, Any]] = []
+    for setting, members in SETTINGS.items():
+        request = {"model": model, "prompts": [text for _, text in kinds], "count": 48, "top": 2, "threads": 1, **members}
+        new = greedy(request)["prompts"]
+        answers = answers or new
+        alike = [mine["tokens"] == its["tokens"] for mine, its in zip(answers, new, strict=True)]
+        print(f"{setting}: {sum(alike)} of {len(alike)} left", file=sys.stderr)
+        kinds = [kind for kind, same in zip(kinds, alike, strict=True) if same]
+        answers = [answer for answer, same in zip(answers, alike, strict=True) if same]
+    kept: list[dict[str, Any]] = []
+    for (kind, text), answer in zip(kinds, answers, strict=True):
+        if sum(each["kind"] == kind for each in kept) == KEPT_OF_A_KIND:
+            continue
+        kept.append(
             {
-                "name": name,
+                "kind": kind,
                 "text": text,
                 "prompt": answer["prompt"],
                 "tokens": answer["tokens"],
@@ -67,9 +64,30 @@ def main() -> None:
                 "runners_up": [step[1][0] for step in answer["steps"]],
                 "gaps": [round(step[0][1] - step[1][1], 4) for step in answer["steps"]],
             }
-            for (name, text), answer in zip(prompts.items(), answers, strict=True)
-        ],
-        "next_tokens": answers[0]["steps"][0],
+        )
+    return kept
+
+
+def next_tokens(model: str, prompt: list[int]) -> list[list[float]]:
+    """[id, log probability under each setting] of the 50 likeliest."""
+    scores = []
+    for members in SETTINGS.values():
+        llama = open_model({"model": model, "threads": 1, **members}, len(prompt))
+        scores.append(log_softmax(llama.feed(prompt)[0]))
+        llama.close()
+    return [[int(token), *(round(float(each[token]), 5) for each in scores)] for token in (-scores[0]).argsort()[:50]]
+
+
+def main() -> None:
+    model, family, output = Path(sys.argv[1]), sys.argv[2], Path(sys.argv[3])
+    prompts = agreed(str(model), family)
+    truth = {
+        "file": model.name,
+        "sha256": hashlib.sha256(model.read_bytes()).hexdigest(),
+        "made_by": f"xllamacpp {version('xllamacpp')}, flash attention off",
+        "settings": list(SETTINGS),
+        "next_tokens": next_tokens(str(model), prompts[0]["prompt"]),
+        "prompts": prompts,
     }
     output.write_text(one_line_each(truth))
 

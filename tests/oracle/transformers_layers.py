@@ -5,7 +5,9 @@ Run by the oracle interpreter (transformers, torch, gguf). Request on stdin: `mo
 `attn_out-N` (after the output projection), `ffn_out-N`, `l_out-N` (the stream after block N), `result_norm`, `logits`.
 
 What the GGUF converter changed is undone: llama's query and key rows are taken out of their interleaved order, Gemma's norm
-weights lose the 1 that was added. `rope_freqs.weight` divides the rotary frequencies.
+weights lose the 1 that was added. `rope_freqs.weight` divides the rotary frequencies. Where ggml, and this host after it,
+keeps half precision, so does this pass: keys and values as the cache holds them, and the tanh GELU's argument and result.
+Without that the two would differ by 1e-3 and hide smaller faults.
 """
 
 from __future__ import annotations
@@ -86,6 +88,26 @@ def build(path: str) -> PreTrainedModel:
     return model.eval()
 
 
+def round_as_ggml(model: PreTrainedModel) -> None:
+    """Keys, values and GELU through half precision."""
+    module = sys.modules[type(model).__module__]
+    attend = module.eager_attention_forward
+
+    def attend_halves(layer: Any, query: Any, key: torch.Tensor, value: torch.Tensor, *rest: Any, **named: Any) -> Any:
+        return attend(layer, query, key.half().float(), value.half().float(), *rest, **named)
+
+    module.eager_attention_forward = attend_halves
+    if model.config.model_type == "gemma3_text":
+        for layer in model.model.layers:
+            layer.mlp.act_fn = HalfGelu()
+
+
+class HalfGelu(torch.nn.Module):
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        exact = torch.nn.functional.gelu(x.half().float(), approximate="tanh")
+        return torch.where(x.abs() < 10, exact.half().float(), x.relu())
+
+
 def settings(architecture: str, keys: dict[str, Any], tensors: dict[str, np.ndarray]) -> dict[str, Any]:
     """The configuration class's arguments from GGUF metadata."""
     vocabulary, width = tensors["token_embd"].shape
@@ -127,6 +149,7 @@ def main() -> None:
     request = json.load(sys.stdin)
     torch.set_num_threads(2)
     model = build(request["model"])
+    round_as_ggml(model)
     seen: dict[str, np.ndarray] = {}
 
     def keep(name: str) -> Any:

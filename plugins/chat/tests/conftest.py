@@ -1,0 +1,31 @@
+"""Fixtures of the chat plugin's tests."""
+
+from __future__ import annotations
+
+import pytest
+from oracle_client import Oracle
+
+from golem_host.devices.cpu import CpuBackend
+from golem_host.kernels import library
+
+
+@pytest.fixture(scope="session")
+def oracle(oracle_python: str) -> Oracle:
+    """llama.cpp and transformers."""
+    return Oracle(oracle_python)
+
+
+@pytest.fixture(scope="module", params=[True, False], ids=["native", "twins"])
+def each_backend(request: pytest.FixtureRequest) -> CpuBackend:
+    """The processor with its kernels, and with the torch twins alone."""
+    if request.param and library.load() is None:
+        pytest.skip("the native kernels were not built")
+    return CpuBackend(threads=2, native=request.param)
+
+
+@pytest.fixture(scope="session")
+def kernels() -> CpuBackend:
+    """The processor with its kernels: real models are too slow without them."""
+    if library.load() is None:
+        pytest.skip("the native kernels were not built")
+    return CpuBackend(threads=2)

@@ -1,0 +1,153 @@
+"""What every family's tests ask: the same questions to this host, llama.cpp and transformers."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from family_forward import apart, forward
+from oracle_client import Oracle
+
+from golem_host.api import Job, StepwiseLane
+from golem_host.devices.cpu import CpuBackend
+from golem_host.text.tokenizer import tokenizer_from_gguf
+from golem_host.weights.gguf import open_gguf
+from golem_host_chat.families import family_of
+from golem_host_chat.generation import Completion, Generation
+from golem_host_chat.passes import Passes
+from golem_host_chat.sampling_params import SamplingParams
+from golem_host_chat.stepper import ChatStepper
+
+DATA = Path(__file__).parent / "data"
+
+LAYER_TOLERANCE = 1e-4
+"""Relative to each layer's values, a layer's worth. float32 sums in another order differ by 3e-7; what grows is a key, value
+or GELU that this difference pushes over a half-precision border (5e-4 of that one value). A wrong term costs 1e-2 or more."""
+
+HALF_TOLERANCE = 3e-3
+"""Against llama.cpp on float32 weights: it also rounds queries and attention weights to half precision, this host does not
+(2e-4 to 4e-4 of a layer's values, growing with depth)."""
+
+TEXTS = (
+    "Hello world, it was the best of times\n\n  def f(a):\n    return 12 + 2000",
+    "<|im_start|>user\n\u4f60\u597d, \u043f\u0440\u0438\u0432\u0435\u0442 caf\u00e9 \U0001f600!<|im_end|>\n",
+    "<start_of_turn>model\nthe  the   of <think>and</think><end_of_turn>",
+    "",
+)
+
+
+def random_tokens(count: int, seed: int = 1) -> list[int]:
+    """Ids of ordinary pieces, which every tiny vocabulary has from 3 on."""
+    return np.random.default_rng(seed).integers(3, 256, count).tolist()
+
+
+def check_layers(path: Path, oracle: Oracle, backend: CpuBackend, tokens: list[int], *, chunk: int = 512) -> None:
+    """Attention and stream of each layer, final norm and logits, against transformers on float32 weights."""
+    found = forward(path, tokens, backend, chunk=chunk)
+    expected = oracle.transformers(path, tokens)
+    layers = sum(name.startswith("l_out-") for name in found)
+    assert layers == sum(name.startswith("l_out-") for name in expected) > 0
+    distances = {name: apart(found[name], expected[name]) for name in found}
+    assert distances.keys() == {"result_norm", "logits"} | {f"{p}-{i}" for p in ("attn_out", "l_out") for i in range(layers)}
+    for name, distance in distances.items():
+        depth = int(name.rsplit("-")[-1]) if "-" in name else layers - 1
+        assert distance < LAYER_TOLERANCE * (depth + 1), f"{name}: {distances}"
+
+
+def check_float_logits(path: Path, oracle: Oracle, backend: CpuBackend, tokens: list[int]) -> None:
+    """Logits of every token on float32 weights, against llama.cpp."""
+    found = forward(path, tokens, backend)["logits"]
+    assert apart(found, oracle.llama("logits", path, tokens=tokens, every=True)["logits"]) < HALF_TOLERANCE
+
+
+def check_quantized_logits(path: Path, oracle: Oracle, backend: CpuBackend, tokens: list[int]) -> None:
+    """Logits of every token on quantized weights, against llama.cpp.
+
+    Activations are rounded to eight bits before each product, so the smallest difference is made some thousand times larger
+    at every product. How far right answers lie apart is measured, not guessed: llama.cpp's own with a float32 cache.
+    """
+    expected = oracle.llama("logits", path, tokens=tokens, every=True)["logits"]
+    other = oracle.llama("logits", path, tokens=tokens, every=True, cache="f32")["logits"]
+    found = forward(path, tokens, backend)["logits"]
+    assert apart(found, expected) < 2 * apart(other, expected)
+
+
+def check_tokens(path: Path, oracle: Oracle) -> None:
+    """Ids of texts with and without special tokens, against llama.cpp."""
+    with open_gguf(path) as gguf:
+        tokenizer = tokenizer_from_gguf(gguf)
+        for special in (True, False):
+            expected = oracle.llama("tokenize", path, texts=TEXTS, add_special=special, parse_special=special)["tokens"]
+            assert [tokenizer.encode(text, add_special=special, parse_special=special) for text in TEXTS] == expected
+
+
+def complete(path: Path, prompts: list[list[int]], count: int, backend: CpuBackend) -> list[Completion]:
+    """Greedy answers of the whole engine, one prompt after the other."""
+    with open_gguf(path) as gguf:
+        passes = Passes(family_of(gguf), backend, slots=1, context=256)
+        lane = StepwiseLane("test", ChatStepper(passes, tokenizer_from_gguf(gguf)), kind="chat")
+        answers: list[Completion] = []
+        for prompt in prompts:
+            job = Job(Generation(prompt=prompt, params=SamplingParams(temperature=0.0), max_tokens=count))
+            lane.submit(job)
+            while lane.next_time(0.0) is not None:
+                lane.run(0.0)
+            assert job.error is None, job.error
+            answers.append(job.value)
+        return answers
+
+
+def check_greedy(path: Path, oracle: Oracle, backend: CpuBackend) -> None:
+    """Text and ids of greedy answers on float32 weights, against llama.cpp."""
+    prompts = [random_tokens(length, seed=length) for length in (5, 17, 40)]
+    expected = oracle.llama("greedy", path, prompts=prompts, count=24)["prompts"]
+    for found, answer in zip(complete(path, prompts, 24, backend), expected, strict=True):
+        assert found.tokens == answer["tokens"]
+        assert found.text == answer["text"]
+
+
+def truth(name: str, model: Path) -> dict[str, Any]:
+    """llama.cpp's recorded answers (tests/oracle/collect_truth.py), which belong to this very file."""
+    recorded = json.loads((DATA / name).read_text())
+    with model.open("rb") as stream:
+        assert hashlib.file_digest(stream, "sha256").hexdigest() == recorded["sha256"], f"{model} is another file"
+    return recorded
+
+
+def check_recorded_greedy(recorded: dict[str, Any], model: Path, backend: CpuBackend) -> None:
+    """48 greedy tokens on a real file: nine of ten prompts as llama.cpp, the tenth may part at a near tie."""
+    prompts = recorded["prompts"]
+    answers = complete(model, [prompt["prompt"] for prompt in prompts], 48, backend)
+    parted: list[str] = []
+    for answer, prompt in zip(answers, prompts, strict=True):
+        if answer.tokens == prompt["tokens"]:
+            assert answer.text == prompt["answer"].removesuffix("\ufffd")
+            continue
+        pairs = enumerate(zip(answer.tokens, prompt["tokens"], strict=False))
+        at = next((step for step, (mine, its) in pairs if mine != its), len(answer.tokens))
+        assert prompt["gaps"][at] <= 0.05, f"{prompt['text']!r} parts at {at}: {answer.text!r}, not {prompt['answer']!r}"
+        parted.append(prompt["text"])
+    assert len(parted) <= len(prompts) // 10, parted
+
+
+def check_recorded_logits(recorded: dict[str, Any], model: Path, backend: CpuBackend) -> None:
+    """Log probabilities of the likeliest tokens after a prompt: as near as llama.cpp's settings are to each other."""
+    ids = [row[0] for row in recorded["next_tokens"]]
+    settings = np.array([row[1:] for row in recorded["next_tokens"]])
+    centre = settings.mean(1)
+    spread = np.sqrt(np.mean((settings - centre[:, None]) ** 2, 0)).max()
+    logits = forward(model, recorded["prompts"][0]["prompt"], backend)["logits"][-1].astype(np.float64)
+    logits -= logits.max()
+    found = (logits - np.log(np.exp(logits).sum()))[ids]
+    assert np.sqrt(np.mean((found - centre) ** 2)) < 2 * spread
+
+
+def check_recorded_tokens(recorded: dict[str, Any], model: Path) -> None:
+    """Ids of the recorded prompts."""
+    with open_gguf(model) as gguf:
+        tokenizer = tokenizer_from_gguf(gguf)
+        for prompt in recorded["prompts"]:
+            assert tokenizer.encode(prompt["text"]) == prompt["prompt"]

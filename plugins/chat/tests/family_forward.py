@@ -1,0 +1,52 @@
+"""A family's forward pass with every named intermediate, and how far two arrays lie apart."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from golem_host.devices.cpu import CpuBackend
+from golem_host.weights.gguf import open_gguf
+from golem_host_chat.families import family_of
+from golem_host_chat.passes import cells_of, record
+
+Arrays = dict[str, NDArray[np.float32]]
+
+
+def forward(path: Path, tokens: list[int], backend: CpuBackend, *, chunk: int = 512) -> Arrays:
+    """Named intermediates and `logits`, (tokens, features), of all tokens, read in pieces of `chunk`."""
+    with open_gguf(path) as gguf:
+        family = family_of(gguf)
+        caches: list[Any] = [
+            backend.cache(
+                slots=1,
+                cells=cells_of(spec, len(tokens)),
+                kv_heads=spec.kv_heads,
+                key_dim=spec.key_dim,
+                value_dim=spec.value_dim,
+            )
+            for spec in family.caches()
+        ]
+        parts: dict[str, list[NDArray[np.float32]]] = {}
+        for first in range(0, len(tokens), chunk):
+            piece = tokens[first : first + chunk]
+            recording = record(family, caches, width=len(piece), outputs=len(piece), keep_names=True)
+            program = backend.compile(recording)
+            program.inputs["tokens"][:] = piece
+            program.inputs["positions"][:] = np.arange(first, first + len(piece))
+            program.inputs["slots"][:] = 0
+            program.inputs["outputs"][:] = np.arange(len(piece))
+            program.run({"columns": len(piece), "outputs": len(piece)})
+            for name in recording.names:
+                parts.setdefault(name, []).append(program.read(name).reshape(len(piece), -1))
+            parts.setdefault("logits", []).append(program.output("logits").copy())
+        return {name: np.concatenate(pieces) for name, pieces in parts.items()}
+
+
+def apart(found: NDArray[np.float32], expected: NDArray[np.float32]) -> float:
+    """Root mean square of the difference over that of `expected`."""
+    assert found.shape == expected.shape and np.isfinite(found).all()
+    return float(np.sqrt(np.mean((found - expected) ** 2) / np.mean(expected**2)))
