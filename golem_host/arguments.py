@@ -92,7 +92,7 @@ def _unknown(name: str, explanation: str | None, by_name: dict[str, Setting]) ->
 def _take_value(arguments: Arguments, spec: Setting, value: str | None, rest: list[str]) -> None:
     if value is None:
         if not rest or rest[0].startswith("--"):
-            raise UsageError(f"{spec.flag} needs a value: {spec.flag} {spec.metavar or 'VALUE'}")
+            raise UsageError(f"{spec.flag} needs a value: {spec.usage}")
         value = rest.pop(0)
     if not value:
         raise UsageError(f"{spec.flag} has an empty value")

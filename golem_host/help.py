@@ -26,12 +26,12 @@ def help_text(plugin_specs: Sequence[Setting], *, everything: bool) -> str:
         lines += _entry(" ".join(filter(None, (command, OPERANDS.get(command)))), what, width)
     lines += ["", "flags (each also as GOLEM_NAME in the environment and as a key of the settings file):"]
     for spec in CORE:
-        lines += _entry(_usage(spec), _meaning(spec), width)
+        lines += _entry(spec.usage, _meaning(spec), width)
     for plugin in dict.fromkeys(spec.plugin for spec in plugin_specs):
         lines += ["", f"flags of plugin {plugin}:"]
         for spec in plugin_specs:
             if spec.plugin == plugin:
-                lines += _entry(_usage(spec), _meaning(spec), width)
+                lines += _entry(spec.usage, _meaning(spec), width)
     lines += ["", "other flags:"]
     lines += _entry(
         "--help, --help-all", "this text, with the flags of the enabled plugins or of all installed ones", width
@@ -41,12 +41,6 @@ def help_text(plugin_specs: Sequence[Setting], *, everything: bool) -> str:
     if not plugin_specs and not everything:
         lines += ["", "Plugins add flags of their own: golem-host --enable NAME --help, or --help-all."]
     return "\n".join(lines)
-
-
-def _usage(spec: Setting) -> str:
-    if spec.is_flag:
-        return f"--[no-]{spec.name}" if spec.default is True else spec.flag
-    return f"{spec.flag} {spec.metavar or 'VALUE'}"
 
 
 def _meaning(spec: Setting) -> str:

@@ -38,6 +38,13 @@ class Setting:
         return "--" + self.name
 
     @property
+    def usage(self) -> str:
+        """The flag as help and docs show it: `--addr HOST:PORT`, `--demo`, `--[no-]any-model` (on by default)."""
+        if self.is_flag:
+            return f"--[no-]{self.name}" if self.default is True else self.flag
+        return f"{self.flag} {self.metavar or 'VALUE'}"
+
+    @property
     def environment_names(self) -> tuple[str, ...]:
         """All environment names, strongest first."""
         return ("GOLEM_" + self.name.upper().replace("-", "_"), *self.env)
