@@ -8,17 +8,17 @@
 
 namespace golem {
 
-struct ActView {
-  const uint8_t *row;
-  int64_t n;
+// Byte offsets of what belongs to block b in a row of n values.
+static inline int64_t act32_d_at(int64_t n, int64_t b) { return n + 4 * b; }
+static inline int64_t act32_s_at(int64_t n, int64_t b) { return n + n / 8 + 4 * b; }  // s of Q8_1, sum of Q8_0
+static inline int64_t act256_d_at(int64_t n, int64_t b) { return n + 4 * b; }
+static inline int64_t act256_sum16_at(int64_t n, int64_t b) { return n + n / 64 + 32 * b; }
+static inline int64_t act256_sum32_at(int64_t n, int64_t b) { return n + n / 64 + n / 8 + 16 * b; }
 
-  const int8_t *q() const { return reinterpret_cast<const int8_t *>(row); }
-  const float *d() const { return reinterpret_cast<const float *>(row + n); }
-  const int32_t *sum() const { return reinterpret_cast<const int32_t *>(row + n + n / 32 * 4); }   // Q8_0
-  const float *s() const { return reinterpret_cast<const float *>(row + n + n / 32 * 4); }         // Q8_1
-  const int16_t *sum16() const { return reinterpret_cast<const int16_t *>(row + n + n / 256 * 4); }  // Q8_K
-  const int16_t *sum32() const { return sum16() + n / 16; }                                          // Q8_K
-};
+static inline const int8_t *codes_at(const uint8_t *row, int64_t at) { return reinterpret_cast<const int8_t *>(row + at); }
+static inline float float_at(const uint8_t *row, int64_t at) { return *reinterpret_cast<const float *>(row + at); }
+static inline int32_t int_at(const uint8_t *row, int64_t at) { return *reinterpret_cast<const int32_t *>(row + at); }
+static inline const int16_t *shorts_at(const uint8_t *row, int64_t at) { return reinterpret_cast<const int16_t *>(row + at); }
 
 // Values a row must be a multiple of; 0 for an unknown kind.
 int64_t act_block(int kind);

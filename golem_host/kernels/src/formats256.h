@@ -21,11 +21,11 @@ struct Head256 {
 };
 
 template <int byte>
-static inline vi byte_of(vi a) { return and_int(shift_right<8 * byte>(a), set_int(255)); }
+GOLEM_INLINE vi byte_of(vi a) { return and_int(shift_right<8 * byte>(a), set_int(255)); }
 template <int byte>
-static inline vi signed_byte_of(vi a) { return shift_right_signed<24>(shift_left<24 - 8 * byte>(a)); }
+GOLEM_INLINE vi signed_byte_of(vi a) { return shift_right_signed<24>(shift_left<24 - 8 * byte>(a)); }
 
-static inline void bytes_of(vi a, vi *out) {
+GOLEM_INLINE void bytes_of(vi a, vi *out) {
   out[0] = byte_of<0>(a);
   out[1] = byte_of<1>(a);
   out[2] = byte_of<2>(a);
@@ -33,7 +33,7 @@ static inline void bytes_of(vi a, vi *out) {
 }
 
 // The eight 6-bit scales and mins of Q4_K and Q5_K, on four of them at once: one per byte.
-static inline void head_6bit(const uint8_t *block, int64_t stride, Head256 &head) {
+GOLEM_INLINE void head_6bit(const uint8_t *block, int64_t stride, Head256 &head) {
   vi w[4];
   load_4_dwords(block, stride, w);
   head.d = half_low(w[0]);
@@ -47,22 +47,22 @@ static inline void head_6bit(const uint8_t *block, int64_t stride, Head256 &head
 
 // kBit of every byte, moved to the bit worth 16.
 template <int kBit>
-static inline vi bit_as_16(vi a) {
+GOLEM_INLINE vi bit_as_16(vi a) {
   constexpr int left = kBit < 4 ? 4 - kBit : 0, right = kBit < 4 ? 0 : kBit - 4;
   return and_int(shift_right<right>(shift_left<left>(a)), set_int(0x10101010));
 }
 
 // Two bits of every byte from kBit up, moved to the bits worth 16 and 32.
 template <int kBit>
-static inline vi two_bits_as_16(vi a) {
+GOLEM_INLINE vi two_bits_as_16(vi a) {
   constexpr int left = kBit < 4 ? 4 - kBit : 0, right = kBit < 4 ? 0 : kBit - 4;
   return and_int(shift_right<right>(shift_left<left>(a)), set_int(0x30303030));
 }
 
 template <int kBit>
-static inline vi two_bits(vi a) { return and_int(shift_right<kBit>(a), set_int(0x03030303)); }
+GOLEM_INLINE vi two_bits(vi a) { return and_int(shift_right<kBit>(a), set_int(0x03030303)); }
 
-static inline void load_8_dwords(const uint8_t *p, int64_t stride, vi *out) {
+GOLEM_INLINE void load_8_dwords(const uint8_t *p, int64_t stride, vi *out) {
   load_4_dwords(p, stride, out);
   load_4_dwords(p + 16, stride, out + 4);
 }
@@ -70,10 +70,10 @@ static inline void load_8_dwords(const uint8_t *p, int64_t stride, vi *out) {
 struct FormatQ4_K {
   static constexpr int kBytes = 144, kBits = 4, kBias = 0, kSub = 32, kGroups = 4, kParts = 2, kRaw = 8;
   static constexpr bool kMins = true;
-  static void head(const uint8_t *block, int64_t stride, Head256 &head) { head_6bit(block, stride, head); }
-  static void load(const uint8_t *block, int64_t stride, int group, vi *raw) { load_8_dwords(block + 16 + 32 * group, stride, raw); }
+  GOLEM_INLINE void head(const uint8_t *block, int64_t stride, Head256 &head) { head_6bit(block, stride, head); }
+  GOLEM_INLINE void load(const uint8_t *block, int64_t stride, int group, vi *raw) { load_8_dwords(block + 16 + 32 * group, stride, raw); }
   template <int p>
-  static void part(const vi *raw, vi *q) {
+  GOLEM_INLINE void part(const vi *raw, vi *q) {
     for (int j = 0; j < 8; j++) q[j] = low_nibbles(shift_right<4 * p>(raw[j]));
   }
 };
@@ -82,12 +82,12 @@ struct FormatQ4_K {
 struct FormatQ5_K {
   static constexpr int kBytes = 176, kBits = 5, kBias = 0, kSub = 32, kGroups = 1, kParts = 8, kRaw = 40;
   static constexpr bool kMins = true;
-  static void head(const uint8_t *block, int64_t stride, Head256 &head) { head_6bit(block, stride, head); }
-  static void load(const uint8_t *block, int64_t stride, int, vi *raw) {
+  GOLEM_INLINE void head(const uint8_t *block, int64_t stride, Head256 &head) { head_6bit(block, stride, head); }
+  GOLEM_INLINE void load(const uint8_t *block, int64_t stride, int, vi *raw) {
     for (int i = 0; i < 5; i++) load_8_dwords(block + 16 + 32 * i, stride, raw + 8 * i);
   }
   template <int p>
-  static void part(const vi *raw, vi *q) {
+  GOLEM_INLINE void part(const vi *raw, vi *q) {
     const vi *low = raw + 8 + 8 * (p / 2);
     for (int j = 0; j < 8; j++) q[j] = or_int(low_nibbles(shift_right<4 * (p % 2)>(low[j])), bit_as_16<p>(raw[j]));
   }
@@ -96,7 +96,7 @@ struct FormatQ5_K {
 struct FormatQ6_K {
   static constexpr int kBytes = 210, kBits = 6, kBias = 32, kSub = 16, kGroups = 2, kParts = 4, kRaw = 24;
   static constexpr bool kMins = false;
-  static void head(const uint8_t *block, int64_t stride, Head256 &head) {
+  GOLEM_INLINE void head(const uint8_t *block, int64_t stride, Head256 &head) {
     head.d = half_high(load_dword(block + 206, stride));
     vi w[4];
     load_4_dwords(block + 192, stride, w);
@@ -107,13 +107,13 @@ struct FormatQ6_K {
       head.scale[4 * i + 3] = signed_byte_of<3>(w[i]);
     }
   }
-  static void load(const uint8_t *block, int64_t stride, int group, vi *raw) {
+  GOLEM_INLINE void load(const uint8_t *block, int64_t stride, int group, vi *raw) {
     load_8_dwords(block + 64 * group, stride, raw);
     load_8_dwords(block + 64 * group + 32, stride, raw + 8);
     load_8_dwords(block + 128 + 32 * group, stride, raw + 16);
   }
   template <int p>
-  static void part(const vi *raw, vi *q) {
+  GOLEM_INLINE void part(const vi *raw, vi *q) {
     const vi *low = raw + 8 * (p % 2), *high = raw + 16;
     for (int j = 0; j < 8; j++) q[j] = or_int(low_nibbles(shift_right<4 * (p / 2)>(low[j])), two_bits_as_16<2 * p>(high[j]));
   }
@@ -122,7 +122,7 @@ struct FormatQ6_K {
 struct FormatQ2_K {
   static constexpr int kBytes = 84, kBits = 4, kBias = 0, kSub = 16, kGroups = 2, kParts = 4, kRaw = 8;
   static constexpr bool kMins = true;
-  static void head(const uint8_t *block, int64_t stride, Head256 &head) {
+  GOLEM_INLINE void head(const uint8_t *block, int64_t stride, Head256 &head) {
     const vi dd = load_dword(block + 80, stride);
     head.d = half_low(dd);
     head.dmin = half_high(dd);
@@ -133,9 +133,9 @@ struct FormatQ2_K {
       bytes_of(high_nibbles(w[i]), head.min + 4 * i);
     }
   }
-  static void load(const uint8_t *block, int64_t stride, int group, vi *raw) { load_8_dwords(block + 16 + 32 * group, stride, raw); }
+  GOLEM_INLINE void load(const uint8_t *block, int64_t stride, int group, vi *raw) { load_8_dwords(block + 16 + 32 * group, stride, raw); }
   template <int p>
-  static void part(const vi *raw, vi *q) {
+  GOLEM_INLINE void part(const vi *raw, vi *q) {
     for (int j = 0; j < 8; j++) q[j] = two_bits<2 * p>(raw[j]);
   }
 };
@@ -144,7 +144,7 @@ struct FormatQ2_K {
 struct FormatQ3_K {
   static constexpr int kBytes = 110, kBits = 4, kBias = 4, kSub = 16, kGroups = 2, kParts = 4, kRaw = 16;
   static constexpr bool kMins = false;
-  static void head(const uint8_t *block, int64_t stride, Head256 &head) {
+  GOLEM_INLINE void head(const uint8_t *block, int64_t stride, Head256 &head) {
     head.d = half_high(load_dword(block + 106, stride));
     const vi a = load_dword(block + 96, stride), b = load_dword(block + 100, stride), c = load_dword(block + 104, stride);
     const vi top = set_int(0x30303030);
@@ -154,13 +154,13 @@ struct FormatQ3_K {
     bytes_of(or_int(high_nibbles(b), and_int(shift_right<2>(c), top)), head.scale + 12);
     for (int j = 0; j < 16; j++) head.scale[j] = sub_int(head.scale[j], set_int(32));
   }
-  static void load(const uint8_t *block, int64_t stride, int group, vi *raw) {
+  GOLEM_INLINE void load(const uint8_t *block, int64_t stride, int group, vi *raw) {
     load_8_dwords(block + 32 + 32 * group, stride, raw);
     load_8_dwords(block, stride, raw + 8);
     for (int j = 8; j < 16 && group == 1; j++) raw[j] = shift_right<4>(raw[j]);
   }
   template <int p>
-  static void part(const vi *raw, vi *q) {
+  GOLEM_INLINE void part(const vi *raw, vi *q) {
     for (int j = 0; j < 8; j++) q[j] = or_int(two_bits<2 * p>(raw[j]), shift_right<2>(bit_as_16<p>(raw[8 + j])));
   }
 };
@@ -168,7 +168,7 @@ struct FormatQ3_K {
 struct FormatIQ4_XS {
   static constexpr int kBytes = 136, kBits = 8, kBias = kSignedBias, kSub = 32, kGroups = 8, kParts = 1, kRaw = 4;
   static constexpr bool kMins = false;
-  static void head(const uint8_t *block, int64_t stride, Head256 &head) {
+  GOLEM_INLINE void head(const uint8_t *block, int64_t stride, Head256 &head) {
     const vi dh = load_dword(block, stride), low = load_dword(block + 4, stride);
     head.d = half_low(dh);
     vi even[4], odd[4];
@@ -188,9 +188,9 @@ struct FormatIQ4_XS {
       head.scale[j] = sub_int(or_int(j % 2 == 0 ? even[j / 2] : odd[j / 2], top), set_int(32));
     }
   }
-  static void load(const uint8_t *block, int64_t stride, int group, vi *raw) { load_4_dwords(block + 8 + 16 * group, stride, raw); }
+  GOLEM_INLINE void load(const uint8_t *block, int64_t stride, int group, vi *raw) { load_4_dwords(block + 8 + 16 * group, stride, raw); }
   template <int p>
-  static void part(const vi *raw, vi *q) {
+  GOLEM_INLINE void part(const vi *raw, vi *q) {
     const vi table = lane_table(kIq4Values);
     for (int j = 0; j < 4; j++) {
       q[j] = signed_bytes(table_values(table, low_nibbles(raw[j])));

@@ -11,10 +11,10 @@
 namespace golem {
 namespace GOLEM_ISA_NAMESPACE {
 
-static inline vi low_nibbles(vi packed) { return and_int(packed, set_int(0x0f0f0f0f)); }
-static inline vi high_nibbles(vi packed) { return low_nibbles(shift_right<4>(packed)); }
+GOLEM_INLINE vi low_nibbles(vi packed) { return and_int(packed, set_int(0x0f0f0f0f)); }
+GOLEM_INLINE vi high_nibbles(vi packed) { return low_nibbles(shift_right<4>(packed)); }
 
-static inline void unpack_nibbles(const uint8_t *qs, int64_t stride, vi *q) {
+GOLEM_INLINE void unpack_nibbles(const uint8_t *qs, int64_t stride, vi *q) {
   vi packed[4];
   load_4_dwords(qs, stride, packed);
   for (int j = 0; j < 4; j++) {
@@ -23,7 +23,7 @@ static inline void unpack_nibbles(const uint8_t *qs, int64_t stride, vi *q) {
   }
 }
 
-static inline void add_fifth_bits(vi bits, vi *q) {
+GOLEM_INLINE void add_fifth_bits(vi bits, vi *q) {
   q[0] = or_int(q[0], sixteen_where<0>(bits));
   q[1] = or_int(q[1], sixteen_where<4>(bits));
   q[2] = or_int(q[2], sixteen_where<8>(bits));
@@ -37,7 +37,7 @@ static inline void add_fifth_bits(vi bits, vi *q) {
 struct FormatQ4_0 {
   static constexpr int kBytes = 18, kBits = 4, kBias = 8;
   static constexpr bool kOffset = false;
-  static void unpack(const uint8_t *block, int64_t stride, vi *q, vf &d, vf &) {
+  GOLEM_INLINE void unpack(const uint8_t *block, int64_t stride, vi *q, vf &d, vf &) {
     d = half_low(load_dword(block, stride));
     unpack_nibbles(block + 2, stride, q);
   }
@@ -46,7 +46,7 @@ struct FormatQ4_0 {
 struct FormatQ4_1 {
   static constexpr int kBytes = 20, kBits = 4, kBias = 0;
   static constexpr bool kOffset = true;
-  static void unpack(const uint8_t *block, int64_t stride, vi *q, vf &d, vf &m) {
+  GOLEM_INLINE void unpack(const uint8_t *block, int64_t stride, vi *q, vf &d, vf &m) {
     const vi dm = load_dword(block, stride);
     d = half_low(dm);
     m = half_high(dm);
@@ -57,7 +57,7 @@ struct FormatQ4_1 {
 struct FormatQ5_0 {
   static constexpr int kBytes = 22, kBits = 5, kBias = 16;
   static constexpr bool kOffset = false;
-  static void unpack(const uint8_t *block, int64_t stride, vi *q, vf &d, vf &) {
+  GOLEM_INLINE void unpack(const uint8_t *block, int64_t stride, vi *q, vf &d, vf &) {
     d = half_low(load_dword(block, stride));
     unpack_nibbles(block + 6, stride, q);
     add_fifth_bits(load_dword(block + 2, stride), q);
@@ -67,7 +67,7 @@ struct FormatQ5_0 {
 struct FormatQ5_1 {
   static constexpr int kBytes = 24, kBits = 5, kBias = 0;
   static constexpr bool kOffset = true;
-  static void unpack(const uint8_t *block, int64_t stride, vi *q, vf &d, vf &m) {
+  GOLEM_INLINE void unpack(const uint8_t *block, int64_t stride, vi *q, vf &d, vf &m) {
     const vi dm = load_dword(block, stride);
     d = half_low(dm);
     m = half_high(dm);
@@ -77,12 +77,12 @@ struct FormatQ5_1 {
 };
 
 // Signed bytes as the dot products want them.
-static inline vi signed_bytes(vi q) { return kSignedBias == 0 ? q : xor_int(q, set_int(static_cast<int32_t>(0x80808080u))); }
+GOLEM_INLINE vi signed_bytes(vi q) { return kSignedBias == 0 ? q : xor_int(q, set_int(static_cast<int32_t>(0x80808080u))); }
 
 struct FormatQ8_0 {
   static constexpr int kBytes = 34, kBits = 8, kBias = kSignedBias;
   static constexpr bool kOffset = false;
-  static void unpack(const uint8_t *block, int64_t stride, vi *q, vf &d, vf &) {
+  GOLEM_INLINE void unpack(const uint8_t *block, int64_t stride, vi *q, vf &d, vf &) {
     d = half_low(load_dword(block, stride));
     load_4_dwords(block + 2, stride, q);
     load_4_dwords(block + 18, stride, q + 4);
@@ -93,7 +93,7 @@ struct FormatQ8_0 {
 struct FormatIQ4_NL {
   static constexpr int kBytes = 18, kBits = 8, kBias = kSignedBias;
   static constexpr bool kOffset = false;
-  static void unpack(const uint8_t *block, int64_t stride, vi *q, vf &d, vf &) {
+  GOLEM_INLINE void unpack(const uint8_t *block, int64_t stride, vi *q, vf &d, vf &) {
     d = half_low(load_dword(block, stride));
     unpack_nibbles(block + 2, stride, q);
     const vi table = lane_table(kIq4Values);

@@ -6,41 +6,45 @@ namespace golem {
 namespace avx2 {
 
 constexpr int kLanes = 8;
+constexpr int kColumns = 8;  // activation rows whose sums fit the registers
 using vi = __m256i;
 
 // Signed weights are multiplied as they are.
 constexpr int kSignedBias = 0;
 
-static inline vi set_int(int32_t x) { return _mm256_set1_epi32(x); }
-static inline vi and_int(vi a, vi b) { return _mm256_and_si256(a, b); }
-static inline vi or_int(vi a, vi b) { return _mm256_or_si256(a, b); }
-static inline vi xor_int(vi a, vi b) { return _mm256_xor_si256(a, b); }
-static inline vi add_int(vi a, vi b) { return _mm256_add_epi32(a, b); }
-static inline vi sub_int(vi a, vi b) { return _mm256_sub_epi32(a, b); }
-static inline vi mul_int(vi a, vi b) { return _mm256_mullo_epi32(a, b); }
-template <int n> static inline vi shift_left(vi a) { return _mm256_slli_epi32(a, n); }
-template <int n> static inline vi shift_right(vi a) { return _mm256_srli_epi32(a, n); }
-template <int n> static inline vi shift_right_signed(vi a) { return _mm256_srai_epi32(a, n); }
-static inline vf to_float(vi a) { return _mm256_cvtepi32_ps(a); }
+GOLEM_INLINE vi set_int(int32_t x) { return _mm256_set1_epi32(x); }
+GOLEM_INLINE vi and_int(vi a, vi b) { return _mm256_and_si256(a, b); }
+GOLEM_INLINE vi or_int(vi a, vi b) { return _mm256_or_si256(a, b); }
+GOLEM_INLINE vi xor_int(vi a, vi b) { return _mm256_xor_si256(a, b); }
+GOLEM_INLINE vi add_int(vi a, vi b) { return _mm256_add_epi32(a, b); }
+GOLEM_INLINE vi sub_int(vi a, vi b) { return _mm256_sub_epi32(a, b); }
+GOLEM_INLINE vi mul_int(vi a, vi b) { return _mm256_mullo_epi32(a, b); }
+template <int n> GOLEM_INLINE vi shift_left(vi a) { return _mm256_slli_epi32(a, n); }
+template <int n> GOLEM_INLINE vi shift_right(vi a) { return _mm256_srli_epi32(a, n); }
+template <int n> GOLEM_INLINE vi shift_right_signed(vi a) { return _mm256_srai_epi32(a, n); }
+GOLEM_INLINE vf to_float(vi a) { return _mm256_cvtepi32_ps(a); }
 
-static inline __m128i packed_words(vi a) {
+GOLEM_INLINE __m128i packed_words(vi a) {
   const vi w = _mm256_packus_epi32(a, a);
   return _mm256_castsi256_si128(_mm256_permute4x64_epi64(w, 0x08));
 }
-static inline vf half_low(vi a) { return _mm256_cvtph_ps(packed_words(_mm256_and_si256(a, _mm256_set1_epi32(0xffff)))); }
-static inline vf half_high(vi a) { return _mm256_cvtph_ps(packed_words(_mm256_srli_epi32(a, 16))); }
+GOLEM_INLINE vf half_low(vi a) { return _mm256_cvtph_ps(packed_words(_mm256_and_si256(a, _mm256_set1_epi32(0xffff)))); }
+GOLEM_INLINE vf half_high(vi a) { return _mm256_cvtph_ps(packed_words(_mm256_srli_epi32(a, 16))); }
 
-static inline vi load_dword(const uint8_t *p, int64_t stride) {
-  int32_t w[8];
-  for (int r = 0; r < 8; r++) memcpy(&w[r], p + r * stride, 4);
-  return _mm256_setr_epi32(w[0], w[1], w[2], w[3], w[4], w[5], w[6], w[7]);
+GOLEM_INLINE __m128i dwords_of_4_rows(const uint8_t *p, int64_t stride) {
+  const __m128i ab = _mm_unpacklo_epi32(_mm_loadu_si32(p), _mm_loadu_si32(p + stride));
+  const __m128i cd = _mm_unpacklo_epi32(_mm_loadu_si32(p + 2 * stride), _mm_loadu_si32(p + 3 * stride));
+  return _mm_unpacklo_epi64(ab, cd);
+}
+GOLEM_INLINE vi load_dword(const uint8_t *p, int64_t stride) {
+  return _mm256_inserti128_si256(_mm256_castsi128_si256(dwords_of_4_rows(p, stride)), dwords_of_4_rows(p + 4 * stride, stride), 1);
 }
 
-static inline __m256i two_rows(const uint8_t *low, const uint8_t *high) {
+GOLEM_INLINE __m256i two_rows(const uint8_t *low, const uint8_t *high) {
   return _mm256_inserti128_si256(_mm256_castsi128_si256(_mm_loadu_si128(reinterpret_cast<const __m128i *>(low))),
                                  _mm_loadu_si128(reinterpret_cast<const __m128i *>(high)), 1);
 }
-static inline void load_4_dwords(const uint8_t *p, int64_t stride, vi *out) {
+GOLEM_INLINE void load_4_dwords(const uint8_t *p, int64_t stride, vi *out) {
   const __m256i a = two_rows(p, p + 4 * stride), b = two_rows(p + stride, p + 5 * stride);
   const __m256i c = two_rows(p + 2 * stride, p + 6 * stride), d = two_rows(p + 3 * stride, p + 7 * stride);
   const __m256i ab0 = _mm256_unpacklo_epi32(a, b), ab1 = _mm256_unpackhi_epi32(a, b);
@@ -52,14 +56,14 @@ static inline void load_4_dwords(const uint8_t *p, int64_t stride, vi *out) {
 }
 
 // Byte codes 0..15 to the values of a table of 16.
-static inline vi lane_table(const int8_t *table) {
+GOLEM_INLINE vi lane_table(const int8_t *table) {
   return _mm256_broadcastsi128_si256(_mm_load_si128(reinterpret_cast<const __m128i *>(table)));
 }
-static inline vi table_values(vi table, vi codes) { return _mm256_shuffle_epi8(table, codes); }
+GOLEM_INLINE vi table_values(vi table, vi codes) { return _mm256_shuffle_epi8(table, codes); }
 
 // 16 in each byte whose bit of `bits` (bits kFirst .. kFirst + 3 of each lane, one per byte) is set.
 template <int kFirst>
-static inline vi sixteen_where(vi bits) {
+GOLEM_INLINE vi sixteen_where(vi bits) {
   constexpr int b = kFirst / 8;
   const vi spread = _mm256_shuffle_epi8(
       bits, _mm256_setr_epi8(b, b, b, b, 4 + b, 4 + b, 4 + b, 4 + b, 8 + b, 8 + b, 8 + b, 8 + b, 12 + b, 12 + b, 12 + b, 12 + b,
@@ -69,21 +73,21 @@ static inline vi sixteen_where(vi bits) {
   return _mm256_and_si256(set, _mm256_set1_epi8(16));
 }
 
-static inline vi four(const int8_t *a) {
+GOLEM_INLINE vi four(const int8_t *a) {
   int32_t w;
   memcpy(&w, a, 4);
   return _mm256_set1_epi32(w);
 }
 
 // How a scale enters dot: multiplied to pairs of products.
-static inline vi dot_scale(vi s) {
+GOLEM_INLINE vi dot_scale(vi s) {
   return _mm256_or_si256(_mm256_and_si256(s, _mm256_set1_epi32(0xffff)), _mm256_slli_epi32(s, 16));
 }
 
 // scale * sum over N vectors of w[i] . a[4i .. 4i+3]. kBits: weights are unsigned of that many bits, or 8: signed.
 // Pairs of products are summed in 16 bits for as long as they cannot overflow.
 template <int kBits, int N>
-static inline vi dot_scaled(const vi *w, const int8_t *a, vi scale) {
+GOLEM_INLINE vi dot_scaled(const vi *w, const int8_t *a, vi scale) {
   constexpr int kGroup = kBits <= 4 ? 8 : kBits == 5 ? 4 : kBits == 6 ? 2 : 1;
   vi total = _mm256_setzero_si256();
   for (int i = 0; i < N; i += kGroup) {
@@ -99,16 +103,16 @@ static inline vi dot_scaled(const vi *w, const int8_t *a, vi scale) {
   return total;
 }
 template <int kBits, int N>
-static inline vi dot(const vi *w, const int8_t *a) {
+GOLEM_INLINE vi dot(const vi *w, const int8_t *a) {
   return dot_scaled<kBits, N>(w, a, _mm256_set1_epi16(1));
 }
 
 // Two int16 per lane, (low, high).
-static inline vi pair(vi low, vi high) {
+GOLEM_INLINE vi pair(vi low, vi high) {
   return _mm256_or_si256(_mm256_and_si256(low, _mm256_set1_epi32(0xffff)), _mm256_slli_epi32(high, 16));
 }
 // total + pairs . (x[0], x[1])
-static inline vi dot_pairs(vi total, vi pairs, const int16_t *x) {
+GOLEM_INLINE vi dot_pairs(vi total, vi pairs, const int16_t *x) {
   int32_t w;
   memcpy(&w, x, 4);
   return _mm256_add_epi32(total, _mm256_madd_epi16(pairs, _mm256_set1_epi32(w)));

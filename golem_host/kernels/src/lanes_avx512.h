@@ -6,45 +6,46 @@ namespace golem {
 namespace avx512 {
 
 constexpr int kLanes = 16;
+constexpr int kColumns = 8;  // activation rows whose sums fit the registers
 using vi = __m512i;
 
 // vpdpbusd wants unsigned weights: signed ones are taken plus 128, and 128 times the sum of the activations is subtracted.
 constexpr int kSignedBias = 128;
 
-static inline vi set_int(int32_t x) { return _mm512_set1_epi32(x); }
-static inline vi and_int(vi a, vi b) { return _mm512_and_si512(a, b); }
-static inline vi or_int(vi a, vi b) { return _mm512_or_si512(a, b); }
-static inline vi xor_int(vi a, vi b) { return _mm512_xor_si512(a, b); }
-static inline vi add_int(vi a, vi b) { return _mm512_add_epi32(a, b); }
-static inline vi sub_int(vi a, vi b) { return _mm512_sub_epi32(a, b); }
-static inline vi mul_int(vi a, vi b) { return _mm512_mullo_epi32(a, b); }
-template <int n> static inline vi shift_left(vi a) { return _mm512_slli_epi32(a, n); }
-template <int n> static inline vi shift_right(vi a) { return _mm512_srli_epi32(a, n); }
-template <int n> static inline vi shift_right_signed(vi a) { return _mm512_srai_epi32(a, n); }
-static inline vf to_float(vi a) { return _mm512_cvtepi32_ps(a); }
+GOLEM_INLINE vi set_int(int32_t x) { return _mm512_set1_epi32(x); }
+GOLEM_INLINE vi and_int(vi a, vi b) { return _mm512_and_si512(a, b); }
+GOLEM_INLINE vi or_int(vi a, vi b) { return _mm512_or_si512(a, b); }
+GOLEM_INLINE vi xor_int(vi a, vi b) { return _mm512_xor_si512(a, b); }
+GOLEM_INLINE vi add_int(vi a, vi b) { return _mm512_add_epi32(a, b); }
+GOLEM_INLINE vi sub_int(vi a, vi b) { return _mm512_sub_epi32(a, b); }
+GOLEM_INLINE vi mul_int(vi a, vi b) { return _mm512_mullo_epi32(a, b); }
+template <int n> GOLEM_INLINE vi shift_left(vi a) { return _mm512_slli_epi32(a, n); }
+template <int n> GOLEM_INLINE vi shift_right(vi a) { return _mm512_srli_epi32(a, n); }
+template <int n> GOLEM_INLINE vi shift_right_signed(vi a) { return _mm512_srai_epi32(a, n); }
+GOLEM_INLINE vf to_float(vi a) { return _mm512_cvtepi32_ps(a); }
 
-static inline vf half_low(vi a) { return _mm512_cvtph_ps(_mm512_cvtepi32_epi16(a)); }
-static inline vf half_high(vi a) { return _mm512_cvtph_ps(_mm512_cvtepi32_epi16(_mm512_srli_epi32(a, 16))); }
+GOLEM_INLINE vf half_low(vi a) { return _mm512_cvtph_ps(_mm512_cvtepi32_epi16(a)); }
+GOLEM_INLINE vf half_high(vi a) { return _mm512_cvtph_ps(_mm512_cvtepi32_epi16(_mm512_srli_epi32(a, 16))); }
 
-static inline __m128i load_128(const uint8_t *p) { return _mm_loadu_si128(reinterpret_cast<const __m128i *>(p)); }
-static inline __m128i dwords_of_4_rows(const uint8_t *p, int64_t stride) {
+GOLEM_INLINE __m128i load_128(const uint8_t *p) { return _mm_loadu_si128(reinterpret_cast<const __m128i *>(p)); }
+GOLEM_INLINE __m128i dwords_of_4_rows(const uint8_t *p, int64_t stride) {
   const __m128i ab = _mm_unpacklo_epi32(_mm_loadu_si32(p), _mm_loadu_si32(p + stride));
   const __m128i cd = _mm_unpacklo_epi32(_mm_loadu_si32(p + 2 * stride), _mm_loadu_si32(p + 3 * stride));
   return _mm_unpacklo_epi64(ab, cd);
 }
-static inline __m512i join(__m128i a, __m128i b, __m128i c, __m128i d) {
+GOLEM_INLINE __m512i join(__m128i a, __m128i b, __m128i c, __m128i d) {
   const __m256i ab = _mm256_inserti128_si256(_mm256_castsi128_si256(a), b, 1);
   const __m256i cd = _mm256_inserti128_si256(_mm256_castsi128_si256(c), d, 1);
   return _mm512_inserti64x4(_mm512_castsi256_si512(ab), cd, 1);
 }
-static inline vi load_dword(const uint8_t *p, int64_t stride) {
+GOLEM_INLINE vi load_dword(const uint8_t *p, int64_t stride) {
   return join(dwords_of_4_rows(p, stride), dwords_of_4_rows(p + 4 * stride, stride), dwords_of_4_rows(p + 8 * stride, stride),
               dwords_of_4_rows(p + 12 * stride, stride));
 }
-static inline __m512i every_4th_row(const uint8_t *p, int64_t stride) {
+GOLEM_INLINE __m512i every_4th_row(const uint8_t *p, int64_t stride) {
   return join(load_128(p), load_128(p + 4 * stride), load_128(p + 8 * stride), load_128(p + 12 * stride));
 }
-static inline void load_4_dwords(const uint8_t *p, int64_t stride, vi *out) {
+GOLEM_INLINE void load_4_dwords(const uint8_t *p, int64_t stride, vi *out) {
   const __m512i a = every_4th_row(p, stride), b = every_4th_row(p + stride, stride);
   const __m512i c = every_4th_row(p + 2 * stride, stride), d = every_4th_row(p + 3 * stride, stride);
   const __m512i ab0 = _mm512_unpacklo_epi32(a, b), ab1 = _mm512_unpackhi_epi32(a, b);
@@ -56,43 +57,43 @@ static inline void load_4_dwords(const uint8_t *p, int64_t stride, vi *out) {
 }
 
 // Byte codes 0..15 to the values of a table of 16.
-static inline vi lane_table(const int8_t *table) {
+GOLEM_INLINE vi lane_table(const int8_t *table) {
   return _mm512_broadcast_i32x4(_mm_load_si128(reinterpret_cast<const __m128i *>(table)));
 }
-static inline vi table_values(vi table, vi codes) { return _mm512_shuffle_epi8(table, codes); }
+GOLEM_INLINE vi table_values(vi table, vi codes) { return _mm512_shuffle_epi8(table, codes); }
 
 // 16 in each byte whose bit of `bits` (bits kFirst .. kFirst + 3 of each lane, one per byte) is set.
 template <int kFirst>
-static inline vi sixteen_where(vi bits) {
+GOLEM_INLINE vi sixteen_where(vi bits) {
   constexpr int b = kFirst / 8 * 0x01010101;
   const vi spread = _mm512_shuffle_epi8(bits, _mm512_broadcast_i32x4(_mm_setr_epi32(b, b + 0x04040404, b + 0x08080808, b + 0x0c0c0c0c)));
   const vi mask = _mm512_set1_epi32(kFirst % 8 == 0 ? 0x08040201 : static_cast<int32_t>(0x80402010u));
   return _mm512_maskz_set1_epi8(_mm512_test_epi8_mask(spread, mask), 16);
 }
 
-static inline vi four(const int8_t *a) { return _mm512_broadcastd_epi32(_mm_loadu_si32(a)); }
+GOLEM_INLINE vi four(const int8_t *a) { return _mm512_broadcastd_epi32(_mm_loadu_si32(a)); }
 
 // Sum over N vectors of w[i] . a[4i .. 4i+3]; weights are unsigned whatever kBits says.
 template <int kBits, int N>
-static inline vi dot(const vi *w, const int8_t *a) {
+GOLEM_INLINE vi dot(const vi *w, const int8_t *a) {
   vi total = _mm512_setzero_si512();
   for (int i = 0; i < N; i++) total = _mm512_dpbusd_epi32(total, w[i], four(a + 4 * i));
   return total;
 }
 
 // How a scale enters dot_scaled.
-static inline vi dot_scale(vi s) { return s; }
+GOLEM_INLINE vi dot_scale(vi s) { return s; }
 template <int kBits, int N>
-static inline vi dot_scaled(const vi *w, const int8_t *a, vi scale) {
+GOLEM_INLINE vi dot_scaled(const vi *w, const int8_t *a, vi scale) {
   return _mm512_mullo_epi32(dot<kBits, N>(w, a), scale);
 }
 
 // Two int16 per lane, (low, high).
-static inline vi pair(vi low, vi high) {
+GOLEM_INLINE vi pair(vi low, vi high) {
   return _mm512_or_si512(_mm512_and_si512(low, _mm512_set1_epi32(0xffff)), _mm512_slli_epi32(high, 16));
 }
 // total + pairs . (x[0], x[1])
-static inline vi dot_pairs(vi total, vi pairs, const int16_t *x) {
+GOLEM_INLINE vi dot_pairs(vi total, vi pairs, const int16_t *x) {
   return _mm512_dpwssd_epi32(total, pairs, _mm512_broadcastd_epi32(_mm_loadu_si32(x)));
 }
 

@@ -15,20 +15,20 @@ int32_t dot(const int8_t *a, const int8_t *b, int n) {
   return s;
 }
 
-// One block of 32 with a Q8_0 row.
+// One block of 32 with a Q8_0 row of k values.
 struct With8_0 {
   static constexpr int64_t n = 32;
-  static void add(const Decoded &w, const ActView &x, int64_t b, float &sum) {
-    sum = sum + (w.d * x.d()[b]) * static_cast<float>(dot(w.q, x.q() + 32 * b, 32));
+  static void add(const Decoded &w, const uint8_t *x, int64_t k, int64_t b, float &sum) {
+    sum = sum + (w.d * float_at(x, act32_d_at(k, b))) * static_cast<float>(dot(w.q, codes_at(x, 32 * b), 32));
   }
 };
 
 // One block of 32 with a Q8_1 row: the offset m is -dmin.
 struct With8_1 {
   static constexpr int64_t n = 32;
-  static void add(const Decoded &w, const ActView &x, int64_t b, float &sum) {
-    With8_0::add(w, x, b, sum);
-    sum = sum + -w.dmin * x.s()[b];
+  static void add(const Decoded &w, const uint8_t *x, int64_t k, int64_t b, float &sum) {
+    With8_0::add(w, x, k, b, sum);
+    sum = sum + -w.dmin * float_at(x, act32_s_at(k, b));
   }
 };
 
@@ -36,15 +36,16 @@ struct With8_1 {
 template <bool kMins>
 struct With8_K {
   static constexpr int64_t n = 256;
-  static void add(const Decoded &w, const ActView &x, int64_t b, float &sum) {
-    const int8_t *q = x.q() + 256 * b;
-    const int16_t *sums = x.sum16() + 16 * b;
+  static void add(const Decoded &w, const uint8_t *x, int64_t k, int64_t b, float &sum) {
+    const int8_t *q = codes_at(x, 256 * b);
+    const int16_t *sums = shorts_at(x, act256_sum16_at(k, b));
+    const float d = float_at(x, act256_d_at(k, b));
     int32_t scaled = 0, mins = 0;
     for (int j = 0; j < 256 / w.sub; j++) scaled += w.scale[j] * dot(w.q + j * w.sub, q + j * w.sub, w.sub);
-    sum = sum + (w.d * x.d()[b]) * static_cast<float>(scaled);
+    sum = sum + (w.d * d) * static_cast<float>(scaled);
     if (!kMins) return;
     for (int j = 0; j < 16; j++) mins += w.min[16 * j / w.sub] * sums[j];
-    sum = sum - (w.dmin * x.d()[b]) * static_cast<float>(mins);
+    sum = sum - (w.dmin * d) * static_cast<float>(mins);
   }
 };
 
@@ -61,7 +62,7 @@ void product(const Product &p, int64_t begin, int64_t end) {
       float sum[kColumns] = {0};
       for (int64_t b = 0; b < p.k / With::n; b++) {
         decode(p.w + o * p.w_stride + b * bytes, block);
-        for (int64_t j = 0; j < count; j++) With::add(block, ActView{p.x + (c + j) * p.x_stride, p.k}, b, sum[j]);
+        for (int64_t j = 0; j < count; j++) With::add(block, p.x + (c + j) * p.x_stride, p.k, b, sum[j]);
       }
       const float bias = p.bias == nullptr ? 0.0f : p.bias[o];
       for (int64_t j = 0; j < count; j++) p.out[(c + j) * p.m + o] = sum[j] + bias;

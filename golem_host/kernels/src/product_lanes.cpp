@@ -13,24 +13,44 @@ namespace golem {
 namespace GOLEM_ISA_NAMESPACE {
 namespace {
 
-// Blocks of 32 with Q8_0 or Q8_1 activations; x: C activation rows.
+// Asks for the bytes that the next tile will read, while this one reads block b: weight rows are contiguous, so tiles
+// are too. Sixteen short rows at once are more streams than hardware prefetchers follow. Past the end it does nothing.
+template <int kBytes>
+void prefetch_next_tile(const uint8_t *tile, int64_t stride, int64_t b) {
+  const uint8_t *next = tile + kLanes * (stride + b * kBytes);
+  for (int at = 0; at < kLanes * kBytes; at += 64) __builtin_prefetch(next + at, 0, 2);
+}
+
+// The activation rows of a tile.
+struct Activations {
+  const uint8_t *first;
+  int64_t stride;
+  const uint8_t *row(int c) const { return first + c * stride; }
+};
+
+// Blocks of 32 with Q8_0 or Q8_1 activations. Each row is reached by one pointer and offsets that all rows share,
+// because pointers to every array of every row would not fit the registers.
 template <class F>
 struct Blocks32 {
   static constexpr int64_t kInputs = 32;
 
   template <int C>
-  static void run(const uint8_t *w, int64_t stride, int64_t k, const ActView *x, vf *sum) {
+  static void run(const uint8_t *w, int64_t stride, int64_t k, const Activations &x, vf *sum) {
+    const uint8_t *first = w;
     vf acc[C];
     for (int c = 0; c < C; c++) acc[c] = zero();
     for (int64_t b = 0; b < k / 32; b++, w += F::kBytes) {
+      prefetch_next_tile<F::kBytes>(first, stride, b);
       vi q[8];
       vf d, m = zero();
       F::unpack(w, stride, q, d, m);
+      const int64_t q_at = 32 * b, d_at = act32_d_at(k, b), s_at = act32_s_at(k, b);
       for (int c = 0; c < C; c++) {
-        vi whole = dot<F::kBits, 8>(q, x[c].q() + 32 * b);
-        if (F::kBias != 0) whole = sub_int(whole, set_int(F::kBias * x[c].sum()[b]));
-        acc[c] = acc[c] + (d * set1(x[c].d()[b])) * to_float(whole);
-        if (F::kOffset) acc[c] = acc[c] + m * set1(x[c].s()[b]);
+        const uint8_t *row = x.row(c);
+        vi whole = dot<F::kBits, 8>(q, codes_at(row, q_at));
+        if (F::kBias != 0) whole = sub_int(whole, set_int(F::kBias * int_at(row, s_at)));
+        acc[c] = acc[c] + (d * set1(float_at(row, d_at))) * to_float(whole);
+        if (F::kOffset) acc[c] = acc[c] + m * set1(float_at(row, s_at));
       }
     }
     for (int c = 0; c < C; c++) sum[c] = acc[c];
@@ -45,12 +65,12 @@ struct Blocks256 {
 
   // The parts of one group from part p on: whole[c] += scale * (q . x).
   template <int C, int p>
-  static void parts(const vi *raw, const vi *scale, const ActView *x, int64_t at, vi *whole) {
+  static void parts(const vi *raw, const vi *scale, const Activations &x, int64_t at, vi *whole) {
     if constexpr (p < F::kParts) {
       vi q[8];
       F::template part<p>(raw, q);
       for (int c = 0; c < C; c++) {
-        const int8_t *a = x[c].q() + at;
+        const int8_t *a = codes_at(x.row(c), at);
         if (F::kSub == 32) {
           whole[c] = add_int(whole[c], dot_scaled<F::kBits, 8>(q, a, scale[0]));
         } else {
@@ -63,8 +83,7 @@ struct Blocks256 {
   }
 
   // Sum over sub-blocks of factor * (sum of the activations of the sub-block).
-  static vi with_sums(const vi *pairs, const ActView &x, int64_t b) {
-    const int16_t *sums = F::kSub == 16 ? x.sum16() + 16 * b : x.sum32() + 8 * b;
+  static vi with_sums(const vi *pairs, const int16_t *sums) {
     vi total = set_int(0);
     for (int j = 0; j < kSubs; j += 2) total = dot_pairs(total, pairs[j / 2], sums + j);
     return total;
@@ -75,9 +94,11 @@ struct Blocks256 {
   }
 
   template <int C>
-  static void run(const uint8_t *w, int64_t stride, int64_t k, const ActView *x, vf *sum) {
+  static void run(const uint8_t *w, int64_t stride, int64_t k, const Activations &x, vf *sum) {
+    const uint8_t *first = w;
     for (int c = 0; c < C; c++) sum[c] = zero();
     for (int64_t b = 0; b < k / 256; b++, w += F::kBytes) {
+      prefetch_next_tile<F::kBytes>(first, stride, b);
       Head256 head;
       F::head(w, stride, head);
       vi whole[C], scale[kSubs], raw[F::kRaw], pairs[kSubs / 2];
@@ -89,11 +110,13 @@ struct Blocks256 {
       }
       if (F::kBias != 0) pair_up(head.scale, pairs);
       if (F::kMins) pair_up(head.min, pairs);
+      const int64_t d_at = act256_d_at(k, b), sums_at = kSubs == 16 ? act256_sum16_at(k, b) : act256_sum32_at(k, b);
       for (int c = 0; c < C; c++) {
-        const vf d = set1(x[c].d()[b]);
-        if (F::kBias != 0) whole[c] = sub_int(whole[c], mul_int(set_int(F::kBias), with_sums(pairs, x[c], b)));
+        const vf d = set1(float_at(x.row(c), d_at));
+        const int16_t *sums = shorts_at(x.row(c), sums_at);
+        if (F::kBias != 0) whole[c] = sub_int(whole[c], mul_int(set_int(F::kBias), with_sums(pairs, sums)));
         sum[c] = sum[c] + (head.d * d) * to_float(whole[c]);
-        if (F::kMins) sum[c] = sum[c] - (head.dmin * d) * to_float(with_sums(pairs, x[c], b));
+        if (F::kMins) sum[c] = sum[c] - (head.dmin * d) * to_float(with_sums(pairs, sums));
       }
     }
   }
@@ -102,9 +125,8 @@ struct Blocks256 {
 // Lanes first..kLanes of a tile that starts at weight row o, for C activation rows from c.
 template <class Blocks, int C>
 void tile(const Product &p, int64_t o, int first, int64_t c) {
-  ActView x[C];
   vf sum[C];
-  for (int j = 0; j < C; j++) x[j] = ActView{p.x + (c + j) * p.x_stride, p.k};
+  const Activations x{p.x + c * p.x_stride, p.x_stride};
   Blocks::template run<C>(p.w + o * p.w_stride, p.w_stride, p.k, x, sum);
   const vf bias = p.bias == nullptr ? zero() : load(p.bias + o);
   for (int j = 0; j < C; j++) {
@@ -122,7 +144,11 @@ void tile(const Product &p, int64_t o, int first, int64_t c) {
 template <class Blocks>
 void columns(const Product &p, int64_t o, int first) {
   int64_t c = 0;
-  for (; c + 4 <= p.rows; c += 4) tile<Blocks, 4>(p, o, first, c);
+  for (; c + kColumns <= p.rows; c += kColumns) tile<Blocks, kColumns>(p, o, first, c);
+  if (kColumns > 4 && c + 4 <= p.rows) {
+    tile<Blocks, 4>(p, o, first, c);
+    c += 4;
+  }
   if (c + 2 <= p.rows) {
     tile<Blocks, 2>(p, o, first, c);
     c += 2;

@@ -20,7 +20,7 @@ namespace golem {
 namespace GOLEM_ISA_NAMESPACE {
 
 // e^x within 2 ulp: x = n ln 2 + r, Taylor-like polynomial of e^r (Cephes expf), 0 below the smallest normal.
-static inline vf exp(vf x) {
+GOLEM_INLINE vf exp(vf x) {
   const vf low = set1(-87.3365447f), clamped = larger(low, smaller(set1(88.3762626f), x));
   const vf n = round_even(clamped * set1(1.44269504088896341f));
   vf r = fma(n, set1(-0.693359375f), clamped);
@@ -36,7 +36,7 @@ static inline vf exp(vf x) {
 }
 
 // tanh x: odd polynomial near zero, else from e^2x (Cephes tanhf).
-static inline vf tanh(vf x) {
+GOLEM_INLINE vf tanh(vf x) {
   const vf s = x * x;
   vf p = set1(-5.70498872745e-3f);
   p = fma(p, s, set1(2.06390887954e-2f));
@@ -49,9 +49,9 @@ static inline vf tanh(vf x) {
   return where_less(magnitude, set1(0.625f), near, with_sign_of(x, far));
 }
 
-static inline vf load_part(const float *p, int64_t n) { return n >= kWidth ? load(p) : load_n(p, static_cast<int>(n)); }
+GOLEM_INLINE vf load_part(const float *p, int64_t n) { return n >= kWidth ? load(p) : load_n(p, static_cast<int>(n)); }
 
-static inline void store_part(float *p, vf x, int64_t n) {
+GOLEM_INLINE void store_part(float *p, vf x, int64_t n) {
   if (n >= kWidth) store(p, x);
   else store_n(p, x, static_cast<int>(n));
 }

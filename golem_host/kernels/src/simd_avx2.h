@@ -6,6 +6,7 @@
 #include <cstring>
 
 #include "half.h"
+#include "inline.h"
 
 #define GOLEM_ISA_NAMESPACE avx2
 
@@ -15,55 +16,55 @@ namespace avx2 {
 constexpr int kWidth = 8;
 using vf = __m256;
 
-static inline vf fma(vf a, vf b, vf c) { return _mm256_fmadd_ps(a, b, c); }
-static inline vf smaller(vf a, vf b) { return _mm256_min_ps(a, b); }
-static inline vf larger(vf a, vf b) { return _mm256_max_ps(a, b); }
-static inline vf absolute(vf a) { return _mm256_andnot_ps(_mm256_set1_ps(-0.0f), a); }
-static inline vf with_sign_of(vf sign, vf magnitude) {
+GOLEM_INLINE vf fma(vf a, vf b, vf c) { return _mm256_fmadd_ps(a, b, c); }
+GOLEM_INLINE vf smaller(vf a, vf b) { return _mm256_min_ps(a, b); }
+GOLEM_INLINE vf larger(vf a, vf b) { return _mm256_max_ps(a, b); }
+GOLEM_INLINE vf absolute(vf a) { return _mm256_andnot_ps(_mm256_set1_ps(-0.0f), a); }
+GOLEM_INLINE vf with_sign_of(vf sign, vf magnitude) {
   return _mm256_or_ps(_mm256_and_ps(sign, _mm256_set1_ps(-0.0f)), magnitude);
 }
-static inline vf where_less(vf a, vf b, vf yes, vf no) {
+GOLEM_INLINE vf where_less(vf a, vf b, vf yes, vf no) {
   return _mm256_blendv_ps(no, yes, _mm256_cmp_ps(a, b, _CMP_LT_OQ));
 }
-static inline vf round_even(vf a) { return _mm256_round_ps(a, _MM_FROUND_TO_NEAREST_INT | _MM_FROUND_NO_EXC); }
-static inline vf power_of_two(vf n) {
+GOLEM_INLINE vf round_even(vf a) { return _mm256_round_ps(a, _MM_FROUND_TO_NEAREST_INT | _MM_FROUND_NO_EXC); }
+GOLEM_INLINE vf power_of_two(vf n) {
   return _mm256_castsi256_ps(_mm256_slli_epi32(_mm256_add_epi32(_mm256_cvtps_epi32(n), _mm256_set1_epi32(127)), 23));
 }
 
-static inline vf set1(float x) { return _mm256_set1_ps(x); }
-static inline vf zero() { return _mm256_setzero_ps(); }
-static inline __m256i first_lanes(int n) {
+GOLEM_INLINE vf set1(float x) { return _mm256_set1_ps(x); }
+GOLEM_INLINE vf zero() { return _mm256_setzero_ps(); }
+GOLEM_INLINE __m256i first_lanes(int n) {
   return _mm256_cmpgt_epi32(_mm256_set1_epi32(n), _mm256_setr_epi32(0, 1, 2, 3, 4, 5, 6, 7));
 }
-static inline vf load(const float *p) { return _mm256_loadu_ps(p); }
-static inline vf load_n(const float *p, int n) { return _mm256_maskload_ps(p, first_lanes(n)); }
-static inline void store(float *p, vf a) { _mm256_storeu_ps(p, a); }
-static inline void store_n(float *p, vf a, int n) { _mm256_maskstore_ps(p, first_lanes(n), a); }
-static inline __m128i load_words_n(const uint16_t *p, int n) {
+GOLEM_INLINE vf load(const float *p) { return _mm256_loadu_ps(p); }
+GOLEM_INLINE vf load_n(const float *p, int n) { return _mm256_maskload_ps(p, first_lanes(n)); }
+GOLEM_INLINE void store(float *p, vf a) { _mm256_storeu_ps(p, a); }
+GOLEM_INLINE void store_n(float *p, vf a, int n) { _mm256_maskstore_ps(p, first_lanes(n), a); }
+GOLEM_INLINE __m128i load_words_n(const uint16_t *p, int n) {
   alignas(16) uint16_t words[8] = {0};
   memcpy(words, p, static_cast<size_t>(n) * 2);
   return _mm_load_si128(reinterpret_cast<const __m128i *>(words));
 }
-static inline vf load_half(const uint16_t *p) { return _mm256_cvtph_ps(_mm_loadu_si128(reinterpret_cast<const __m128i *>(p))); }
-static inline vf load_half_n(const uint16_t *p, int n) { return _mm256_cvtph_ps(load_words_n(p, n)); }
-static inline vf bfloat_words(__m128i w) { return _mm256_castsi256_ps(_mm256_slli_epi32(_mm256_cvtepu16_epi32(w), 16)); }
-static inline vf load_bfloat(const uint16_t *p) { return bfloat_words(_mm_loadu_si128(reinterpret_cast<const __m128i *>(p))); }
-static inline vf load_bfloat_n(const uint16_t *p, int n) { return bfloat_words(load_words_n(p, n)); }
-static inline __m128i half_words(vf a) { return _mm256_cvtps_ph(a, _MM_FROUND_TO_NEAREST_INT); }
-static inline void store_half(uint16_t *p, vf a) { _mm_storeu_si128(reinterpret_cast<__m128i *>(p), half_words(a)); }
-static inline vf round_to_half(vf a) { return _mm256_cvtph_ps(half_words(a)); }
-static inline void store_int8(int8_t *p, vf a) {  // integral values in -128..127
+GOLEM_INLINE vf load_half(const uint16_t *p) { return _mm256_cvtph_ps(_mm_loadu_si128(reinterpret_cast<const __m128i *>(p))); }
+GOLEM_INLINE vf load_half_n(const uint16_t *p, int n) { return _mm256_cvtph_ps(load_words_n(p, n)); }
+GOLEM_INLINE vf bfloat_words(__m128i w) { return _mm256_castsi256_ps(_mm256_slli_epi32(_mm256_cvtepu16_epi32(w), 16)); }
+GOLEM_INLINE vf load_bfloat(const uint16_t *p) { return bfloat_words(_mm_loadu_si128(reinterpret_cast<const __m128i *>(p))); }
+GOLEM_INLINE vf load_bfloat_n(const uint16_t *p, int n) { return bfloat_words(load_words_n(p, n)); }
+GOLEM_INLINE __m128i half_words(vf a) { return _mm256_cvtps_ph(a, _MM_FROUND_TO_NEAREST_INT); }
+GOLEM_INLINE void store_half(uint16_t *p, vf a) { _mm_storeu_si128(reinterpret_cast<__m128i *>(p), half_words(a)); }
+GOLEM_INLINE vf round_to_half(vf a) { return _mm256_cvtph_ps(half_words(a)); }
+GOLEM_INLINE void store_int8(int8_t *p, vf a) {  // integral values in -128..127
   const __m256i i = _mm256_cvtps_epi32(a);
   const __m128i w = _mm_packs_epi32(_mm256_castsi256_si128(i), _mm256_extracti128_si256(i, 1));
   _mm_storel_epi64(reinterpret_cast<__m128i *>(p), _mm_packs_epi16(w, w));
 }
 
-static inline float sum(vf a) {
+GOLEM_INLINE float sum(vf a) {
   const __m128 h = _mm_add_ps(_mm256_castps256_ps128(a), _mm256_extractf128_ps(a, 1));
   const __m128 q = _mm_add_ps(h, _mm_movehl_ps(h, h));
   return _mm_cvtss_f32(_mm_add_ss(q, _mm_movehdup_ps(q)));
 }
-static inline float largest(vf a) {
+GOLEM_INLINE float largest(vf a) {
   const __m128 h = _mm_max_ps(_mm256_castps256_ps128(a), _mm256_extractf128_ps(a, 1));
   const __m128 q = _mm_max_ps(h, _mm_movehl_ps(h, h));
   return _mm_cvtss_f32(_mm_max_ss(q, _mm_movehdup_ps(q)));

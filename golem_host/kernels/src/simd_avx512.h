@@ -5,6 +5,7 @@
 #include <cstdint>
 
 #include "half.h"
+#include "inline.h"
 
 #define GOLEM_ISA_NAMESPACE avx512
 
@@ -14,49 +15,49 @@ namespace avx512 {
 constexpr int kWidth = 16;
 using vf = __m512;
 
-static inline vf fma(vf a, vf b, vf c) { return _mm512_fmadd_ps(a, b, c); }
-static inline vf smaller(vf a, vf b) { return _mm512_min_ps(a, b); }
-static inline vf larger(vf a, vf b) { return _mm512_max_ps(a, b); }
-static inline vf absolute(vf a) { return _mm512_andnot_ps(_mm512_set1_ps(-0.0f), a); }
-static inline vf with_sign_of(vf sign, vf magnitude) {
+GOLEM_INLINE vf fma(vf a, vf b, vf c) { return _mm512_fmadd_ps(a, b, c); }
+GOLEM_INLINE vf smaller(vf a, vf b) { return _mm512_min_ps(a, b); }
+GOLEM_INLINE vf larger(vf a, vf b) { return _mm512_max_ps(a, b); }
+GOLEM_INLINE vf absolute(vf a) { return _mm512_andnot_ps(_mm512_set1_ps(-0.0f), a); }
+GOLEM_INLINE vf with_sign_of(vf sign, vf magnitude) {
   return _mm512_or_ps(_mm512_and_ps(sign, _mm512_set1_ps(-0.0f)), magnitude);
 }
-static inline vf where_less(vf a, vf b, vf yes, vf no) {
+GOLEM_INLINE vf where_less(vf a, vf b, vf yes, vf no) {
   return _mm512_mask_blend_ps(_mm512_cmp_ps_mask(a, b, _CMP_LT_OQ), no, yes);
 }
-static inline vf round_even(vf a) { return _mm512_roundscale_ps(a, _MM_FROUND_TO_NEAREST_INT | _MM_FROUND_NO_EXC); }
-static inline vf power_of_two(vf n) {
+GOLEM_INLINE vf round_even(vf a) { return _mm512_roundscale_ps(a, _MM_FROUND_TO_NEAREST_INT | _MM_FROUND_NO_EXC); }
+GOLEM_INLINE vf power_of_two(vf n) {
   return _mm512_castsi512_ps(_mm512_slli_epi32(_mm512_add_epi32(_mm512_cvtps_epi32(n), _mm512_set1_epi32(127)), 23));
 }
 
-static inline vf set1(float x) { return _mm512_set1_ps(x); }
-static inline vf zero() { return _mm512_setzero_ps(); }
-static inline __mmask16 first_lanes(int n) { return static_cast<__mmask16>((1u << n) - 1u); }
-static inline vf load(const float *p) { return _mm512_loadu_ps(p); }
-static inline vf load_n(const float *p, int n) { return _mm512_maskz_loadu_ps(first_lanes(n), p); }
-static inline void store(float *p, vf a) { _mm512_storeu_ps(p, a); }
-static inline void store_n(float *p, vf a, int n) { _mm512_mask_storeu_ps(p, first_lanes(n), a); }
-static inline __m256i load_words(const uint16_t *p) { return _mm256_loadu_si256(reinterpret_cast<const __m256i *>(p)); }
-static inline __m256i load_words_n(const uint16_t *p, int n) { return _mm256_maskz_loadu_epi16(first_lanes(n), p); }
-static inline vf load_half(const uint16_t *p) { return _mm512_cvtph_ps(load_words(p)); }
-static inline vf load_half_n(const uint16_t *p, int n) { return _mm512_cvtph_ps(load_words_n(p, n)); }
-static inline vf bfloat_words(__m256i w) { return _mm512_castsi512_ps(_mm512_slli_epi32(_mm512_cvtepu16_epi32(w), 16)); }
-static inline vf load_bfloat(const uint16_t *p) { return bfloat_words(load_words(p)); }
-static inline vf load_bfloat_n(const uint16_t *p, int n) { return bfloat_words(load_words_n(p, n)); }
-static inline __m256i half_words(vf a) { return _mm512_cvtps_ph(a, _MM_FROUND_TO_NEAREST_INT); }
-static inline void store_half(uint16_t *p, vf a) { _mm256_storeu_si256(reinterpret_cast<__m256i *>(p), half_words(a)); }
-static inline vf round_to_half(vf a) { return _mm512_cvtph_ps(half_words(a)); }
-static inline void store_int8(int8_t *p, vf a) {  // integral values in -128..127
+GOLEM_INLINE vf set1(float x) { return _mm512_set1_ps(x); }
+GOLEM_INLINE vf zero() { return _mm512_setzero_ps(); }
+GOLEM_INLINE __mmask16 first_lanes(int n) { return static_cast<__mmask16>((1u << n) - 1u); }
+GOLEM_INLINE vf load(const float *p) { return _mm512_loadu_ps(p); }
+GOLEM_INLINE vf load_n(const float *p, int n) { return _mm512_maskz_loadu_ps(first_lanes(n), p); }
+GOLEM_INLINE void store(float *p, vf a) { _mm512_storeu_ps(p, a); }
+GOLEM_INLINE void store_n(float *p, vf a, int n) { _mm512_mask_storeu_ps(p, first_lanes(n), a); }
+GOLEM_INLINE __m256i load_words(const uint16_t *p) { return _mm256_loadu_si256(reinterpret_cast<const __m256i *>(p)); }
+GOLEM_INLINE __m256i load_words_n(const uint16_t *p, int n) { return _mm256_maskz_loadu_epi16(first_lanes(n), p); }
+GOLEM_INLINE vf load_half(const uint16_t *p) { return _mm512_cvtph_ps(load_words(p)); }
+GOLEM_INLINE vf load_half_n(const uint16_t *p, int n) { return _mm512_cvtph_ps(load_words_n(p, n)); }
+GOLEM_INLINE vf bfloat_words(__m256i w) { return _mm512_castsi512_ps(_mm512_slli_epi32(_mm512_cvtepu16_epi32(w), 16)); }
+GOLEM_INLINE vf load_bfloat(const uint16_t *p) { return bfloat_words(load_words(p)); }
+GOLEM_INLINE vf load_bfloat_n(const uint16_t *p, int n) { return bfloat_words(load_words_n(p, n)); }
+GOLEM_INLINE __m256i half_words(vf a) { return _mm512_cvtps_ph(a, _MM_FROUND_TO_NEAREST_INT); }
+GOLEM_INLINE void store_half(uint16_t *p, vf a) { _mm256_storeu_si256(reinterpret_cast<__m256i *>(p), half_words(a)); }
+GOLEM_INLINE vf round_to_half(vf a) { return _mm512_cvtph_ps(half_words(a)); }
+GOLEM_INLINE void store_int8(int8_t *p, vf a) {  // integral values in -128..127
   _mm_storeu_si128(reinterpret_cast<__m128i *>(p), _mm512_cvtepi32_epi8(_mm512_cvtps_epi32(a)));
 }
 
-static inline float sum(vf a) {
+GOLEM_INLINE float sum(vf a) {
   const __m256 o = _mm256_add_ps(_mm512_castps512_ps256(a), _mm512_extractf32x8_ps(a, 1));
   const __m128 h = _mm_add_ps(_mm256_castps256_ps128(o), _mm256_extractf128_ps(o, 1));
   const __m128 q = _mm_add_ps(h, _mm_movehl_ps(h, h));
   return _mm_cvtss_f32(_mm_add_ss(q, _mm_movehdup_ps(q)));
 }
-static inline float largest(vf a) {
+GOLEM_INLINE float largest(vf a) {
   const __m256 o = _mm256_max_ps(_mm512_castps512_ps256(a), _mm512_extractf32x8_ps(a, 1));
   const __m128 h = _mm_max_ps(_mm256_castps256_ps128(o), _mm256_extractf128_ps(o, 1));
   const __m128 q = _mm_max_ps(h, _mm_movehl_ps(h, h));
