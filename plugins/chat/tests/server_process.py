@@ -9,7 +9,6 @@ import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
 
-import httpx
 import ollama
 import openai
 
@@ -19,8 +18,8 @@ class Clients:
 
     def __init__(self, url: str) -> None:
         self.url = url
-        self._http = httpx.Client(trust_env=False, timeout=120)
-        self.openai = openai.OpenAI(base_url=f"{url}/v1", api_key="anything", http_client=self._http, max_retries=0)
+        http = openai.DefaultHttpxClient(trust_env=False)
+        self.openai = openai.OpenAI(base_url=f"{url}/v1", api_key="anything", http_client=http, max_retries=0)
         self.ollama = ollama.Client(url, trust_env=False, timeout=120)
 
     def close(self) -> None:

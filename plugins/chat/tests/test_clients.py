@@ -7,7 +7,6 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
-import httpx
 import ollama
 import openai
 import pytest
@@ -87,7 +86,7 @@ def test_openai_stream_left_early(clients: Clients) -> None:
 
 def test_openai_async_clients_at_once(clients: Clients) -> None:
     async def scenario() -> None:
-        http = httpx.AsyncClient(trust_env=False)
+        http = openai.DefaultAsyncHttpxClient(trust_env=False)
         async with openai.AsyncOpenAI(base_url=f"{clients.url}/v1", api_key="x", http_client=http) as client:
 
             async def one(messages: Any) -> str:
@@ -160,7 +159,7 @@ def test_ollama_generate(clients: Clients) -> None:
 
 def test_ollama_generate_streamed(clients: Clients) -> None:
     parts = list(clients.ollama.generate("scripted", "emoji", stream=True))
-    assert "".join(part.response for part in parts) == EMOJI_TEXT
+    assert "".join(part.response or "" for part in parts) == EMOJI_TEXT
     assert parts[-1].done
 
 

@@ -416,6 +416,55 @@ def test_answer_of_a_long_request_is_the_same(tmp_path: Path) -> None:
     asyncio.run(scenario())
 
 
+@pytest.mark.parametrize(
+    ("path", "body"),
+    [
+        (ROUTE, {"messages": [{"role": "user", "content": "x" * 3_000_000}]}),
+        ("/v1/completions", {"prompt": ["short", "x" * 3_000_000]}),
+        ("/api/chat", {"model": "scripted", "messages": [{"role": "user", "content": "x" * 3_000_000}]}),
+        ("/api/generate", {"model": "scripted", "prompt": "x" * 3_000_000}),
+        ("/api/generate", {"model": "scripted", "prompt": "x" * 3_000_000, "raw": True}),
+    ],
+)
+def test_hopeless_prompt_is_not_tokenized(tmp_path: Path, path: str, body: dict[str, Any]) -> None:
+    async def scenario() -> None:
+        async with serving(tmp_path) as served:
+            async with served.host.registry.use(served.model) as runtime:
+                tokenizer = runtime.tokenizer  # type: ignore[attr-defined]
+            longest = 0
+            encode = tokenizer.encode
+
+            def watched(text: str, **how: bool) -> list[int]:
+                nonlocal longest
+                longest = max(longest, len(text))
+                return encode(text, **how)
+
+            tokenizer.encode = watched
+            response = await served.post(path, **body)
+            assert response.status_code == 400
+            assert "at least" in response.text
+            assert longest < 100
+            if path.startswith("/v1"):
+                error = response.json()["error"]
+                assert error["code"] == "exceed_context_size_error"
+                assert error["n_prompt_tokens"] >= error["n_ctx"] == 256
+
+    asyncio.run(scenario())
+
+
+def test_long_text_that_may_fit_is_tokenized(tmp_path: Path) -> None:
+    """Each token may stand for as many characters as the longest one has."""
+    _, model = ask(tmp_path, {"messages": [{"role": "user", "content": "ello world" * 7000}]}, context=200_000)
+    assert len(model.asked) == 1
+
+
+@pytest.mark.parametrize(
+    "bias", [{"x" * 1025: 1}, [["x" * 1025, 1]], [[5, 1]] * 4097, {str(token): 1 for token in range(4097)}]
+)
+def test_excessive_biases(tmp_path: Path, bias: Any) -> None:
+    assert refused(tmp_path, {"messages": USER, "logit_bias": bias})["param"] == "logit_bias"
+
+
 def test_text_leaves_as_ascii_json(tmp_path: Path) -> None:
     text = "\u2028\u0085\U0001f600"
     response, _ = ask(tmp_path, {"messages": USER}, scripts={"Hi": Script((text.encode(),))})

@@ -76,6 +76,18 @@ def test_few_renderings() -> None:
     assert calls <= 14
 
 
+def test_renderings_that_give_up_count_as_too_long() -> None:
+    def hopeless(messages: list[Any]) -> list[int]:
+        if len(messages) > 3:
+            raise ContextExceeded(1000, 50)
+        return tokens_of(messages)
+
+    assert fit(conversation("ua" * 9 + "u"), hopeless, limit=50, truncate=True).dropped == 16
+    with pytest.raises(ContextExceeded) as caught:
+        fit(conversation("uaaaa"), hopeless, limit=50, truncate=True)
+    assert caught.value.extra["n_prompt_tokens"] == 1000
+
+
 @given(st.text("suat", min_size=1, max_size=12), st.integers(1, 130))
 def test_what_is_kept(roles: str, limit: int) -> None:
     messages = conversation(roles)

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 from golem_host.errors import BadRequest
 from golem_host_chat.messages import prepare_messages
+from golem_host_chat.routes.context_limit import encode_within
 
 if TYPE_CHECKING:
     from golem_host.text.tokenizer import Tokenizer
@@ -29,11 +30,14 @@ class Framing:
     add_generation_prompt: bool = True
 
 
-def conversation_tokens(runtime: ChatRuntime, messages: Any, framing: Framing, *, continues: bool = False) -> list[int]:
+def conversation_tokens(
+    runtime: ChatRuntime, messages: Any, framing: Framing, *, limit: int, continues: bool = False
+) -> list[int]:
     """Token ids of the rendered conversation, BOS included where the vocabulary asks for it.
 
     One that `continues` follows the tokens of an earlier exchange (Ollama's `context`) and has no BOS. Raises
-    `BadRequest` for messages that cannot be honoured, and `TemplateError`, in the template's words, when it refuses.
+    `BadRequest` for messages that cannot be honoured, `TemplateError`, in the template's words, when it refuses, and
+    `ContextExceeded` for a text that cannot be under `limit` tokens (the caller counts the others).
     """
     template = runtime.template
     if template is None:
@@ -49,16 +53,16 @@ def conversation_tokens(runtime: ChatRuntime, messages: Any, framing: Framing, *
         enable_thinking=framing.thinking,
         kwargs=framing.kwargs,
     )
-    return _tokens(runtime.tokenizer, template, text + (prefill or ""), continues)
+    return _tokens(runtime.tokenizer, template, text + (prefill or ""), limit, continues)
 
 
-def _tokens(tokenizer: Tokenizer, template: ChatTemplate, text: str, continues: bool) -> list[int]:
+def _tokens(tokenizer: Tokenizer, template: ChatTemplate, text: str, limit: int, continues: bool) -> list[int]:
     # Where encoding adds BOS and EOS by itself, those the template wrote would be there twice.
     if continues or tokenizer.vocab.add_bos:
         text = template.strip_bos(text)
     if not continues and tokenizer.vocab.add_eos:
         text = template.strip_eos(text)
-    tokens = tokenizer.encode(text, add_special=not continues)
+    tokens = encode_within(tokenizer, text, limit, add_special=not continues)
     if not tokens:
         raise BadRequest("the chat template makes an empty prompt of these messages", param="messages")
     return tokens

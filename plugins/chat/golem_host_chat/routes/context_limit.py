@@ -28,7 +28,7 @@ def require_room(prompt: list[int], limit: int) -> None:
 
 
 def encode_within(tokenizer: Tokenizer, text: str, limit: int, *, add_special: bool = True) -> list[int]:
-    """Token ids of `text`, special tokens parsed. Raises `TextExceeds` when they certainly are no fewer than `limit`."""
+    """Token ids of `text`, special tokens parsed. Raises `TextExceeds` when they cannot be fewer than `limit`."""
     if len(text) > ALWAYS_TOKENIZED:
         # A token stands for at most as many characters as its spelling has bytes.
         least = len(text) // max(map(len, tokenizer.vocab.ids))

@@ -56,10 +56,11 @@ async def chat(request: Request[Any, Any, Any], host: Host) -> Response[bytes] |
 
 def _prepare(shared: SharedFields, runtime: ChatRuntime, messages: list[Any]) -> tuple[Draw, int]:
     require_thinking(runtime, shared.thinking, shared.model)
+    limit = shared.options.limit(runtime)
     fitted = fit(
         messages,
-        lambda kept: conversation_tokens(runtime, kept, shared.framing),
-        limit=shared.options.limit(runtime),
+        lambda kept: conversation_tokens(runtime, kept, shared.framing, limit=limit),
+        limit=limit,
         truncate=shared.truncate,
     )
     return shared.options.draw(runtime, fitted.tokens), fitted.dropped

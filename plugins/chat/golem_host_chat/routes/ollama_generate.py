@@ -15,6 +15,7 @@ from golem_host.http.requestlog import log_note
 from golem_host_chat.generation import Completion
 from golem_host_chat.routes.chat_prompt import conversation_tokens
 from golem_host_chat.routes.choices import Choices
+from golem_host_chat.routes.context_limit import encode_within
 from golem_host_chat.routes.off_loop import off_loop
 from golem_host_chat.routes.ollama_answer import respond
 from golem_host_chat.routes.ollama_bodies import Reply, generate_text
@@ -94,7 +95,7 @@ def _prompt(asked: _Asked, shared: SharedFields, runtime: ChatRuntime) -> tuple[
     require_thinking(runtime, shared.thinking, shared.model)
     limit = shared.options.limit(runtime)
     context = checked_ids(runtime.tokenizer, asked.context, "context")
-    new = _new_tokens(asked, shared, runtime, after_context=bool(context))
+    new = _new_tokens(asked, shared, runtime, limit, after_context=bool(context))
     over = len(context) + len(new) - (limit - 1)
     if over > 0 and (not shared.truncate or over > len(context)):
         raise ContextExceeded(len(context) + len(new) if not shared.truncate else len(new), limit)
@@ -102,16 +103,18 @@ def _prompt(asked: _Asked, shared: SharedFields, runtime: ChatRuntime) -> tuple[
     return context[dropped:] + new, dropped
 
 
-def _new_tokens(asked: _Asked, shared: SharedFields, runtime: ChatRuntime, *, after_context: bool) -> list[int]:
+def _new_tokens(
+    asked: _Asked, shared: SharedFields, runtime: ChatRuntime, limit: int, *, after_context: bool
+) -> list[int]:
     if asked.raw:
-        return prompt_tokens(runtime.tokenizer, [asked.prompt])
+        return prompt_tokens(runtime.tokenizer, [asked.prompt], limit)
     if runtime.template is None:
         if asked.system:
             raise BadRequest(
                 f"Field 'system': the file of model '{runtime.model.name}' has no chat template that could carry it",
                 param="system",
             )
-        return runtime.tokenizer.encode(asked.prompt, add_special=not after_context)
+        return encode_within(runtime.tokenizer, asked.prompt, limit, add_special=not after_context)
     system = [{"role": "system", "content": asked.system}] if asked.system else []
     messages = [*system, {"role": "user", "content": asked.prompt}]
-    return conversation_tokens(runtime, messages, shared.framing, continues=after_context)
+    return conversation_tokens(runtime, messages, shared.framing, limit=limit, continues=after_context)

@@ -37,7 +37,9 @@ async def chat_completions(request: Request[Any, Any, Any], host: Host) -> Respo
         with runtime.lane.arriving():
             draw = await off_loop(
                 request,
-                lambda: draw_of(fields, shared, runtime, [conversation_tokens(runtime, messages, framing)]),
+                lambda: draw_of(
+                    fields, shared, runtime, [conversation_tokens(runtime, messages, framing, limit=runtime.context)]
+                ),
             )
         envelope = Envelope(
             prefix="chatcmpl-",

@@ -47,7 +47,7 @@ async def completions(request: Request[Any, Any, Any], host: Host) -> Response[b
 def _prepare(
     fields: Fields, shared: SharedFields, runtime: ChatRuntime, prompts: list[list[Segment]], echo: bool
 ) -> tuple[Draw, TextShape]:
-    tokens = [prompt_tokens(runtime.tokenizer, segments) for segments in prompts]
+    tokens = [prompt_tokens(runtime.tokenizer, segments, runtime.context) for segments in prompts]
     draw = draw_of(fields, shared, runtime, tokens)
     if not echo:
         return draw, TextShape()

@@ -7,6 +7,7 @@ from typing import Any
 from golem_host.errors import BadRequest
 from golem_host.http.fields import kind_of
 from golem_host.text.tokenizer import Tokenizer
+from golem_host_chat.routes.context_limit import encode_within
 from golem_host_chat.routes.token_ids import checked_ids
 
 Segment = str | int
@@ -36,16 +37,16 @@ def prompt_segments(value: Any) -> list[list[Segment]]:
     ]
 
 
-def prompt_tokens(tokenizer: Tokenizer, segments: list[Segment]) -> list[int]:
+def prompt_tokens(tokenizer: Tokenizer, segments: list[Segment], limit: int) -> list[int]:
     """Token ids of one prompt. A leading text gets the BOS the vocabulary asks for; ids stand as they were given.
 
     Special tokens written out in a text count as such (llama-server). Raises `BadRequest` for an id outside the
-    vocabulary and for a prompt without any token.
+    vocabulary and for a prompt without any token, `ContextExceeded` for a text that cannot be under `limit` tokens.
     """
     tokens: list[int] = []
     for position, segment in enumerate(segments):
         if isinstance(segment, str):
-            tokens += tokenizer.encode(segment, add_special=position == 0, parse_special=True)
+            tokens += encode_within(tokenizer, segment, limit, add_special=position == 0)
         else:
             tokens += checked_ids(tokenizer, [segment], "prompt")
     if not tokens:

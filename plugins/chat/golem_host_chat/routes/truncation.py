@@ -8,9 +8,10 @@ from dataclasses import dataclass
 from typing import Any
 
 from golem_host.errors import ContextExceeded
+from golem_host_chat.routes.context_limit import require_room
 
 Tokens = Callable[[list[Any]], list[int]]
-"""Renders messages into the tokens of their prompt."""
+"""Renders messages into the tokens of their prompt; may raise `ContextExceeded` for those that cannot fit."""
 
 
 @dataclass(frozen=True)
@@ -28,24 +29,29 @@ def fit(messages: Sequence[Any], tokens_of: Tokens, *, limit: int, truncate: boo
     system messages and the last turn stay. Raises `ContextExceeded` with the count of what could not be shortened.
     """
     messages = list(messages)
-    tokens = tokens_of(messages)
-    if len(tokens) < limit:
-        return Fitted(tokens, 0)
-    cuts = _cuts(messages) if truncate else []
-    if not cuts:
-        raise ContextExceeded(len(tokens), limit)
-    tried: dict[int, list[int]] = {}
+    outcomes: dict[int, list[int] | ContextExceeded] = {}
 
     def fits(cut: int) -> bool:
-        tried[cut] = tokens_of(_kept(messages, cut))
-        return len(tried[cut]) < limit
+        outcomes[cut] = _within(tokens_of, _kept(messages, cut), limit)
+        return isinstance(outcomes[cut], list)
 
-    # Later cuts leave less, so the first that fits is found by halving; rendering each in turn could take minutes.
-    place = bisect_left(cuts, True, key=fits)
-    if place == len(cuts):
-        raise ContextExceeded(len(tried[cuts[-1]]), limit)
-    kept = _kept(messages, cuts[place])
-    return Fitted(tried[cuts[place]], len(messages) - len(kept))
+    cut = 0
+    if not fits(0) and truncate and (cuts := _cuts(messages)):
+        # Later cuts leave less, so the first that fits is found by halving; rendering each in turn could take minutes.
+        cut = cuts[min(bisect_left(cuts, True, key=fits), len(cuts) - 1)]
+    outcome = outcomes[cut]
+    if isinstance(outcome, ContextExceeded):
+        raise outcome
+    return Fitted(outcome, len(messages) - len(_kept(messages, cut)))
+
+
+def _within(tokens_of: Tokens, messages: list[Any], limit: int) -> list[int] | ContextExceeded:
+    try:
+        tokens = tokens_of(messages)
+        require_room(tokens, limit)
+    except ContextExceeded as error:
+        return error
+    return tokens
 
 
 def _cuts(messages: list[Any]) -> list[int]:
@@ -55,6 +61,8 @@ def _cuts(messages: list[Any]) -> list[int]:
 
 
 def _kept(messages: list[Any], cut: int) -> list[Any]:
+    if not cut:
+        return messages
     return [message for index, message in enumerate(messages) if index >= cut or _is_system(message)]
 
 
