@@ -1,4 +1,4 @@
-"""A chat model that says what a script tells it: real tokenizer, template and lane, no mathematics. For tests of routes."""
+"""A chat model that says what a script tells it: real tokenizer, template and lane, no mathematics."""
 
 from __future__ import annotations
 
@@ -171,7 +171,7 @@ class ScriptedRuntime:
 
 
 class ScriptedModel(Model):
-    """A chat model with the tokenizer and template of the GGUF file at `path`; `asked` collects what its lane was asked.
+    """A chat model with tokenizer and template of the GGUF file at `path`; `asked` collects what its lane was asked.
 
     `before_pass` is called on the device thread before each pass.
     """
@@ -236,7 +236,7 @@ async def serving(
     settings: Mapping[str, str] | None = None,
     **model: Any,
 ) -> AsyncIterator[Served]:
-    """Serve a `ScriptedModel` (made with `model`) over a tiny file of `architecture`, changed by `metadata`, in `folder`."""
+    """Serve a `ScriptedModel` made with `model`, over a tiny file of `architecture` with changed `metadata`."""
     path = tiny_gguf(folder / "tiny.gguf", architecture, metadata=metadata)
     scripted = ScriptedModel(path, **model)
     plugins = plugin_set(chat=FakePlugin([scripted], ROUTES))

@@ -131,7 +131,7 @@ def test_every_row_says_how() -> None:
 
 def test_refused_fields(tmp_path: Path) -> None:
     async def scenario(served: Served) -> None:
-        for route, name, note in rows("refused"):
+        for route, name, _ in rows("refused"):
             status, error = await post(served, route, name, ASKING[name])
             assert status == 400, (route, name)
             assert f"{name}'" in error, (route, name, error)

@@ -50,7 +50,7 @@ def test_answer(tmp_path: Path) -> None:
         assert body["prompt_eval_count"] == len(prompt)
         assert body["eval_count"] == 4
         assert prompt == await tokens(served, TEMPLATED)
-        assert body["context"] == prompt + [0, 0, 0, 0]
+        assert body["context"] == [*prompt, 0, 0, 0, 0]
         assert "message" not in body
 
     run(tmp_path, scenario)
@@ -100,7 +100,7 @@ def test_context_goes_before_the_prompt(tmp_path: Path, architecture: str) -> No
         second, longer = await answered(served, context=first["context"])
         without_start = prompt[1:] if architecture == "gemma3" else prompt
         assert longer == first["context"] + without_start
-        assert second["context"] == longer + [0, 0, 0, 0]
+        assert second["context"] == [*longer, 0, 0, 0, 0]
 
     run(tmp_path, scenario, architecture=architecture)
 
