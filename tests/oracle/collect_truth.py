@@ -1,8 +1,8 @@
 """Record what llama.cpp answers on a real file, for tests that run without it: python collect_truth.py MODEL.gguf FAMILY OUT.json
 
 Products with quantized weights round activations to eight bits, so a difference in the last bit of a sum grows to tenths of
-a logit within a few layers: llama.cpp parts from itself on most prompts when its batch size, cache type or weight packing
-changes. So the prompts kept are those where it does not: 48 greedy tokens (fewer after an end token) are the same under all
+a logit within a few layers: llama.cpp parts from itself on most prompts when its batch size, cache type, attention or weight
+packing changes. So the prompts kept are those where it does not: 48 greedy tokens (fewer after an end token) are the same under all
 of `SETTINGS`. Two of a kind are kept at most.
 
 Per prompt: its ids, tokens, text, and at every step the runner-up and how far its log probability lies behind under the
@@ -26,7 +26,10 @@ SETTINGS: dict[str, dict[str, Any]] = {
     "float16 cache": {},
     "float32 cache": {"cache": "f32"},
     "one token at a time": {"chunk": 1},
+    "four tokens at a time, float32 cache": {"chunk": 4, "cache": "f32"},
     "repacked weights": {"repack": True},
+    "flash attention": {"flash": True},
+    "flash attention, repacked weights, four tokens at a time": {"flash": True, "repack": True, "chunk": 4},
 }
 KEPT_OF_A_KIND = 2
 
@@ -84,7 +87,7 @@ def main() -> None:
     truth = {
         "file": model.name,
         "sha256": hashlib.sha256(model.read_bytes()).hexdigest(),
-        "made_by": f"xllamacpp {version('xllamacpp')}, flash attention off",
+        "made_by": f"xllamacpp {version('xllamacpp')}",
         "settings": list(SETTINGS),
         "next_tokens": next_tokens(str(model), prompts[0]["prompt"]),
         "prompts": prompts,

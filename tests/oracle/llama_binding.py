@@ -149,7 +149,7 @@ LIB.llama_log_set(_log, None)
 
 
 class Llama:
-    """One model with one context: a sequence that grows until `forget`; flash attention off."""
+    """One model with one context: a sequence that grows until `forget`."""
 
     def __init__(
         self,
@@ -160,6 +160,7 @@ class Llama:
         cache_type: int = F16,
         chunk: int = 512,
         repack: bool = False,
+        flash: bool = False,
         watch: Sequence[str] = (),
     ) -> None:
         """`chunk`: tokens of one physical batch. `watch`: names of intermediates without their layer; `seen` keeps those of
@@ -180,7 +181,7 @@ class Llama:
         settings.n_batch = settings.n_ubatch = chunk
         settings.n_outputs_max_per_seq = chunk
         settings.n_threads = settings.n_threads_batch = threads
-        settings.flash_attn_type = 0
+        settings.flash_attn_type = int(flash)
         settings.type_k = settings.type_v = cache_type
         self._callback = EvalCallback(self._evaluated)
         if watch:

@@ -1,7 +1,8 @@
 """llama.cpp as an oracle: read a JSON request from stdin, write a JSON answer to stdout (arrays to the npz `output`).
 
 Run by the oracle interpreter (xllamacpp, numpy). Common members: `model` (path), `command`, and optionally `context`,
-`threads` (2), `cache` ("f16" or "f32"), `chunk` (tokens of one physical batch), `repack` (false). Flash attention is off.
+`threads` (2), `cache` ("f16" or "f32"), `chunk` (tokens of one physical batch), `repack` and `flash` (false:
+weights as stored, flash attention off).
 
 tokenize  texts, add_special, parse_special                -> {"tokens": [[id]], "pieces": [[hex bytes]]}
 logits    tokens, every (false)                            -> npz `logits` float32 (1 or tokens, vocabulary)
@@ -33,6 +34,7 @@ def open_model(request: dict[str, Any], tokens: int, watch: tuple[str, ...] = ()
         cache_type={"f16": F16, "f32": F32}[request.get("cache", "f16")],
         chunk=request.get("chunk", 512),
         repack=request.get("repack", False),
+        flash=request.get("flash", False),
         watch=watch,
     )
 

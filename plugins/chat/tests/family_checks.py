@@ -23,7 +23,7 @@ from golem_host_chat.stepper import ChatStepper
 
 DATA = Path(__file__).parent / "data"
 
-LAYER_TOLERANCE = 1e-4
+LAYER_TOLERANCE = 2e-4
 """Relative to each layer's values, a layer's worth. float32 sums in another order differ by 3e-7; what grows is a key, value
 or GELU that this difference pushes over a half-precision border (5e-4 of that one value). A wrong term costs 1e-2 or more."""
 
@@ -124,7 +124,7 @@ def check_recorded_greedy(recorded: dict[str, Any], model: Path, backend: CpuBac
     parted: list[str] = []
     for answer, prompt in zip(answers, prompts, strict=True):
         if answer.tokens == prompt["tokens"]:
-            assert answer.text == prompt["answer"].removesuffix("\ufffd")
+            assert answer.text == prompt["answer"]
             continue
         pairs = enumerate(zip(answer.tokens, prompt["tokens"], strict=False))
         at = next((step for step, (mine, its) in pairs if mine != its), len(answer.tokens))
