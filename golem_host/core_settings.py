@@ -78,7 +78,7 @@ CORE: tuple[Setting, ...] = (
     Setting(
         "keep-alive",
         keep_alive,
-        300.0,
+        None,
         "How long an unused model stays loaded when a request does not say; negative: for ever.",
         metavar="DURATION",
     ),

@@ -193,8 +193,7 @@ class Registry:
         seconds = self._settings.get("keep-alive") if isinstance(keep_alive, Unset) else keep_alive
         resident.expires_at = None if seconds is None else time.time() + seconds
 
-    async def load(self, model: Model, keep_alive: KeepAlive = None) -> None:
-        """Load a model; unless told otherwise it stays until a request asks for something else."""
+    async def load(self, model: Model, keep_alive: KeepAlive = UNSET) -> None:
         async with self.use(model, keep_alive):
             pass
 
