@@ -36,14 +36,17 @@ struct Command {
   // thread: what is over soon stays on the caller, which wakes nobody. Chunks begin at multiples of `align`.
   template <class Fn>
   void share(int64_t items, double cost, Fn fn, int64_t align = 1) const {
-    constexpr double kWorthWaking = 4e3, kShortestChunk = 2e3;
+    constexpr double kWorthWaking = 8e3, kShortestChunk = 2e3, kLongestChunk = 20e3;
     const double total = cost * static_cast<double>(items);
     if (pool.threads() == 1 || total < kWorthWaking) {
       fn(int64_t{0}, items);
       return;
     }
-    const double most = total / kShortestChunk, wanted = 8.0 * pool.threads();
-    const int64_t chunks = static_cast<int64_t>(most < wanted ? most : wanted);
+    // eight chunks a thread, but none shorter than what handing it over costs or longer than others should wait for
+    double wanted = 8.0 * pool.threads();
+    if (wanted < total / kLongestChunk) wanted = total / kLongestChunk;
+    if (wanted > total / kShortestChunk) wanted = total / kShortestChunk;
+    const int64_t chunks = static_cast<int64_t>(wanted);
     int64_t step = (items + chunks - 1) / chunks;
     step = (step + align - 1) / align * align;
     pool.run((items + step - 1) / step, [&](int64_t chunk) {

@@ -48,6 +48,7 @@ class Pool {
   // a chunk of a job other than the one it looked at.
   alignas(64) std::atomic<uint64_t> ticket_{0};
   alignas(64) std::atomic<int64_t> done_{0};
+
   alignas(64) std::atomic<int> sleepers_{0};
   std::atomic<bool> caller_sleeps_{false};
   std::atomic<bool> stop_{false};
