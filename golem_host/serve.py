@@ -8,11 +8,11 @@ there every route answers that they are loading.
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import logging
 import os
 import signal
 import socket
-import sys
 from typing import Any
 
 from granian.constants import HTTPModes, Interfaces
@@ -104,15 +104,15 @@ class _Run:
         if not loading.done() or loading.exception() is not None:
             return await self._failed_start(serving, loading)
         for resident in self.host.registry.residents():
-            print(model_line(resident, self.host.settings), flush=True)
-        print(f"Ready: {self.url}", flush=True)
+            _say(model_line(resident, self.host.settings))
+        _say(f"Ready: {self.url}")
         await serving
         # What a handler still does after its answer (reading the rest of a body) is cancelled now; that is no error.
         logging.getLogger("_granian").setLevel(logging.CRITICAL)
         await self.host.stop(drain=True)
         if not self.stopping:
             raise OperatorError("the server ended by itself; the log above tells more")
-        print("Stopped.", flush=True)
+        _say("Stopped.")
         return 0
 
     async def _failed_start(self, serving: asyncio.Task[None], loading: asyncio.Task[None]) -> int:
@@ -124,17 +124,27 @@ class _Run:
 
     def _on_signals(self, loop: asyncio.AbstractEventLoop) -> None:
         for number in (signal.SIGTERM, signal.SIGINT):
-            signal.signal(number, lambda *_: loop.call_soon_threadsafe(self._signalled))
+            try:
+                # Not signal.signal: the system may hand the signal to another thread, and only this wakes the loop
+                # then.
+                loop.add_signal_handler(number, self._signalled)
+            except NotImplementedError:  # Windows
+                signal.signal(number, lambda *_: loop.call_soon_threadsafe(self._signalled))
 
     def _signalled(self) -> None:
         # A load cannot be taken back half-way, and a second signal means now: leave without waiting for any thread.
         if self.stopping or self.host.started is None:
-            print("Stopped at once.", flush=True)
-            sys.stderr.flush()
+            _say("Stopped at once.")
             os._exit(0)
         self.stopping = True
-        print("Stopping: answers that are running are finished first; once more to stop at once.", flush=True)
         self.server.stop()
+        _say("Stopping: answers that are running are finished first; once more to stop at once.")
+
+
+def _say(line: str) -> None:
+    """Print to whoever started the host; whoever read that may have left, which must not keep it from going on."""
+    with contextlib.suppress(OSError):
+        print(line, flush=True)
 
 
 def model_line(resident: Resident, settings: Settings) -> str:

@@ -148,22 +148,27 @@ class Command:
 
 
 @pytest.fixture
-def command(tmp_path: Path) -> Iterator:
-    """Start `golem-host` with the echo plugin installed: command("--enable", "echo", ...)."""
+def environment(tmp_path: Path) -> dict[str, str]:
+    """The environment of a host that has the echo plugin installed; `GOLEM_HOME` is an empty folder."""
     site = tmp_path / "site"
     write_distribution(site, "golem-echo", plugins={"echo": "echo_plugin"}, modules={"echo_plugin": ECHO})
     (tmp_path / "parrot.bin").write_text("good")
     kept = {name: value for name, value in os.environ.items() if not name.startswith("GOLEM_")}
-    env = {
+    (tmp_path / "home").mkdir()
+    return {
         **kept,
         "PYTHONPATH": os.pathsep.join(filter(None, (str(site), os.environ.get("PYTHONPATH")))),
         "GOLEM_HOME": str(tmp_path / "home"),
     }
-    (tmp_path / "home").mkdir()
+
+
+@pytest.fixture
+def command(environment: dict[str, str]) -> Iterator:
+    """Start `golem-host`: command("--enable", "echo", ...)."""
     running: list[Command] = []
 
     def start(*words: str) -> Command:
-        running.append(Command(*words, env=env))
+        running.append(Command(*words, env=environment))
         return running[-1]
 
     yield start
@@ -255,6 +260,26 @@ def test_the_second_signal_stops_at_once(command, flags):
     assert host.end() == 0
     client.join(timeout=60)
     assert len(failures) == 1
+
+
+def test_it_can_be_stopped_when_nobody_reads_what_it_prints(environment, flags):
+    words = [sys.executable, "-m", "golem_host", *flags]
+    with subprocess.Popen(
+        words,
+        env=environment,
+        cwd=environment["GOLEM_HOME"],
+        stdout=subprocess.PIPE,
+        stderr=subprocess.DEVNULL,
+        text=True,
+    ) as process:
+        try:
+            assert process.stdout is not None
+            assert any(line.startswith("Ready") for line in process.stdout)
+            process.stdout.close()
+            process.terminate()
+            assert process.wait(timeout=60) == 0
+        finally:
+            process.kill()
 
 
 def test_while_a_model_loads_the_host_says_so_and_can_be_stopped(command, flags, tmp_path):

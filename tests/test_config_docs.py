@@ -14,8 +14,8 @@ INTRODUCTION = """\
 # Settings
 
 Every setting can be given as a flag, as an environment variable, or in a settings file (TOML, `--config golem.toml`). A
-flag wins over the environment, the environment over the file, the file over the default. `golem-host config` prints every
-value and where it came from; `--json` makes that machine-readable.
+flag wins over the environment, the environment over the file, the file over the default. `golem-host config` prints
+every value and where it came from; `--json` makes that machine-readable.
 
 - A flag takes its value after a space or an equals sign; one that is on or off takes none: `--demo`, `--no-demo`.
 - A repeatable flag is repeated; in the environment its values are separated by commas, in the file they are an array.
