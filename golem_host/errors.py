@@ -17,8 +17,8 @@ class GolemError(Exception):
 class RequestError(GolemError):
     """A request that is answered with an error.
 
-    `status` is the HTTP status, `type` and `code` the OpenAI envelope's words, `param` the field at fault, `extra` further
-    members of the error object (`n_prompt_tokens`), `headers` further response headers.
+    `status` is the HTTP status, `type` and `code` the OpenAI envelope's words, `param` the field at fault, `extra`
+    further members of the error object (`n_prompt_tokens`), `headers` further response headers.
     """
 
     status = 500
@@ -97,7 +97,8 @@ class ContextExceeded(BadRequest):
 
     def __init__(self, n_prompt_tokens: int, n_ctx: int) -> None:
         super().__init__(
-            f"request ({n_prompt_tokens} tokens) exceeds the available context size ({n_ctx} tokens), try increasing it",
+            f"request ({n_prompt_tokens} tokens) exceeds the available context size ({n_ctx} tokens), "
+            "try increasing it",
             code="exceed_context_size_error",
             extra={"n_prompt_tokens": n_prompt_tokens, "n_ctx": n_ctx},
         )

@@ -164,7 +164,9 @@ class Registry:
         if found is not None and found.kind == kind:
             return found
         if found is not None:
-            raise BadRequest(f"model '{name}' serves {found.kind}, not {kind}; use the {found.kind} routes", param="model")
+            raise BadRequest(
+                f"model '{name}' serves {found.kind}, not {kind}; use the {found.kind} routes", param="model"
+            )
         if not of_kind:
             raise NotFound(
                 f"no {kind} model is served; start the host with --enable {kind} and a model", code="model_not_found"
@@ -180,7 +182,9 @@ class Registry:
 
     @asynccontextmanager
     async def use(self, model: Model, keep_alive: KeepAlive = UNSET) -> AsyncIterator[Runtime]:
-        """The loaded model, loading it if needed. It stays in memory while in use; the keep-alive clock starts at exit."""
+        """The loaded model, loading it if needed. It stays in memory while in use; the keep-alive clock starts at
+        exit.
+        """
         resident = self._residents[model.name]
         resident.users += 1
         try:

@@ -1,7 +1,8 @@
 """Ask llama.cpp or transformers, which live in another interpreter, and keep their answers.
 
-`GOLEM_ORACLE_PYTHON` names that interpreter (extra `oracle`). Each question is one process running a script of tests/oracle;
-answers are kept in the temporary directory under a hash of the scripts, the question and the model file's content.
+`GOLEM_ORACLE_PYTHON` names that interpreter (extra `oracle`). Each question is one process running a script of
+tests/oracle; answers are kept in the temporary directory under a hash of the scripts, the question and the model file's
+content.
 """
 
 from __future__ import annotations
@@ -72,5 +73,7 @@ def _content(path: Path) -> str:
     stem = path.name.split("-00001-of-")[0]
     for part in sorted(path.parent.glob(f"{stem}-0*-of-0*.gguf")) if stem != path.name else [path]:
         status = part.stat()
-        digest.update(part.read_bytes() if status.st_size < 1 << 26 else f"{status.st_size} {status.st_mtime_ns}".encode())
+        digest.update(
+            part.read_bytes() if status.st_size < 1 << 26 else f"{status.st_size} {status.st_mtime_ns}".encode()
+        )
     return digest.hexdigest()

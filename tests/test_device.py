@@ -16,7 +16,9 @@ from golem_host.lanes.lane import Lane
 class Fixed(Lane):
     """Always ready (or never), with a fixed deadline."""
 
-    def __init__(self, name: str, *, weight: float = 1.0, at: float | None = 0.0, deadline: float | None = None) -> None:
+    def __init__(
+        self, name: str, *, weight: float = 1.0, at: float | None = 0.0, deadline: float | None = None
+    ) -> None:
         super().__init__(name, kind="test", weight=weight)
         self.at = at
         self.deadline = deadline

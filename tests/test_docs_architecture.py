@@ -9,7 +9,14 @@ import pytest
 
 ROOT = Path(__file__).parents[1]
 NAMED = sorted(set(re.findall(r"`([\w./*]+\.(?:py|h|cpp|md))`", (ROOT / "docs/architecture.md").read_text())))
-FOLDERS = ("", "golem_host", "plugins/chat/golem_host_chat", "golem_host/http", "golem_host/devices/cpu", "golem_host/text")
+FOLDERS = (
+    "",
+    "golem_host",
+    "plugins/chat/golem_host_chat",
+    "golem_host/http",
+    "golem_host/devices/cpu",
+    "golem_host/text",
+)
 FOLDERS += ("golem_host/weights", "plugins/chat/golem_host_chat/families")
 
 

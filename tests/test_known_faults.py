@@ -17,5 +17,7 @@ def test_every_fault_has_its_tests(row: str) -> None:
     named = re.findall(r"`([\w/]+\.py)::(test_\w+)`", row.split("|")[-2])
     assert named
     for file, test in named:
-        functions = {node.name for node in ast.parse((ROOT / file).read_text()).body if isinstance(node, ast.FunctionDef)}
+        functions = {
+            node.name for node in ast.parse((ROOT / file).read_text()).body if isinstance(node, ast.FunctionDef)
+        }
         assert test in functions, f"{file} has no {test}"

@@ -23,7 +23,23 @@ from golem_host.weights.types import GgmlType
 
 pytestmark = pytest.mark.skipif(library.load() is None, reason="the native kernels were not built")
 
-TYPES = ["F32", "F16", "BF16", "Q4_0", "Q4_1", "Q5_0", "Q5_1", "Q8_0", "Q2_K", "Q3_K", "Q4_K", "Q5_K", "Q6_K", "IQ4_NL", "IQ4_XS"]
+TYPES = [
+    "F32",
+    "F16",
+    "BF16",
+    "Q4_0",
+    "Q4_1",
+    "Q5_0",
+    "Q5_1",
+    "Q8_0",
+    "Q2_K",
+    "Q3_K",
+    "Q4_K",
+    "Q5_K",
+    "Q6_K",
+    "IQ4_NL",
+    "IQ4_XS",
+]
 
 
 @pytest.fixture(scope="module")
@@ -45,7 +61,9 @@ def weight(kind: str, *shape: int, seed: int = 0) -> Tensor:
     elif kind == "F16":
         data = rng.standard_normal(shape, np.float32).astype(np.float16).view(np.uint8).reshape(-1)
     elif kind == "BF16":
-        data = (rng.standard_normal(shape, np.float32).view(np.uint32) >> 16).astype(np.uint16).view(np.uint8).reshape(-1)
+        data = (
+            (rng.standard_normal(shape, np.float32).view(np.uint32) >> 16).astype(np.uint16).view(np.uint8).reshape(-1)
+        )
     else:
         blocks = rng.integers(0, 256, (int(np.prod(shape)) // ggml.block_size, ggml.block_bytes), np.uint8)
         halves = {"Q2_K": (80, 82), "Q3_K": (108,), "Q6_K": (208,), "Q4_K": (0, 2), "Q5_K": (0, 2)}
@@ -97,7 +115,8 @@ def activations(rows: int, *shape: int, seed: int = 1) -> NDArray[np.float32]:
 @pytest.mark.parametrize("rows", [1, 2, 7, 33])
 def test_linear(native: CpuBackend, twin: CpuBackend, kind: str, rows: int) -> None:
     matrix = weight(kind, 48, 512)
-    # Types with a minimum multiply it by the block's activation sum, which ggml keeps in half precision; the twin does not.
+    # Types with a minimum multiply it by the block's activation sum, which ggml keeps in half precision; the twin does
+    # not.
     units = 4096 if kind in ("Q4_1", "Q5_1") else 512
     agree(native, twin, lambda x: ops.linear(x, matrix), {"x": activations(rows, 512)}, units)
 
@@ -194,7 +213,10 @@ def test_attention(native: CpuBackend, twin: CpuBackend, window: int, cells: int
 
     chunks = np.array_split(np.arange(len(slots)), 5)
     single = [np.array([i]) for i in range(len(slots))]
-    mixed_up = [np.concatenate([c, 150 + d]) for c, d in zip(np.array_split(np.arange(150), 9), np.arange(9)[:, None], strict=True)]
+    mixed_up = [
+        np.concatenate([c, 150 + d])
+        for c, d in zip(np.array_split(np.arange(150), 9), np.arange(9)[:, None], strict=True)
+    ]
     expected = attend(twin, chunks)
     together = attend(native, chunks)
     np.testing.assert_allclose(together, expected, rtol=0, atol=2e-6)

@@ -1,4 +1,6 @@
-"""The arena plan: tensors alive at the same time never share memory, kept ones stay, in-place steps take memory over."""
+"""The arena plan: tensors alive at the same time never share memory, kept ones stay, in-place steps take memory
+over.
+"""
 
 from __future__ import annotations
 

@@ -38,7 +38,9 @@ class FakeRuntime:
 class FakeModel(Model):
     plugin = "chat"
 
-    def __init__(self, name: str, *, kind: str = "chat", path: Path = Path("model.gguf"), aliases: tuple[str, ...] = ()):
+    def __init__(
+        self, name: str, *, kind: str = "chat", path: Path = Path("model.gguf"), aliases: tuple[str, ...] = ()
+    ):
         self.name, self.kind, self.path, self.aliases = name, kind, path, aliases
         self.loads: list[FakeRuntime] = []
         self.failure: Exception | None = None

@@ -19,8 +19,8 @@ class PolicyError(Exception):
 class FairShare:
     """Virtual device time per lane (seconds used divided by weight).
 
-    A lane that was idle does not save its share up: when it comes back it starts level with the least served lane that is
-    ready (start-time fair queueing, Goyal et al. 1996).
+    A lane that was idle does not save its share up: when it comes back it starts level with the least served lane that
+    is ready (start-time fair queueing, Goyal et al. 1996).
     """
 
     def __init__(self) -> None:

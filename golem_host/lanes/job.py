@@ -1,7 +1,7 @@
 """A request inside the host: what to compute, a cancel flag, and a mailbox of events with exactly one end.
 
-The device thread posts, an asyncio task reads. Whatever happens (an answer, an error, a client that left, a lane that is
-closed) the mailbox ends once; later posts are dropped, so no code path has to ask whether it was first.
+The device thread posts, an asyncio task reads. Whatever happens (an answer, an error, a client that left, a lane that
+is closed) the mailbox ends once; later posts are dropped, so no code path has to ask whether it was first.
 """
 
 from __future__ import annotations
@@ -35,8 +35,8 @@ class JobCancelled(Exception):
 class Job(Generic[Request]):
     """One unit of work for a lane. All methods may be called from any thread.
 
-    `request` is the plugin's own object. `deadline` (seconds of `time.monotonic`) makes a lane that honours deadlines due;
-    None for work that only wants its fair share. `created`, `started`, `ended` are `time.monotonic` seconds.
+    `request` is the plugin's own object. `deadline` (seconds of `time.monotonic`) makes a lane that honours deadlines
+    due; None for work that only wants its fair share. `created`, `started`, `ended` are `time.monotonic` seconds.
     """
 
     def __init__(self, request: Request, *, deadline: float | None = None) -> None:
@@ -57,7 +57,9 @@ class Job(Generic[Request]):
 
     @property
     def cancelled(self) -> bool:
-        """True from the moment `cancel` was called (or the job ended so); lanes drop such jobs before their next pass."""
+        """True from the moment `cancel` was called (or the job ended so); lanes drop such jobs before their next
+        pass.
+        """
         return self._cancel_requested
 
     def start(self) -> None:
@@ -84,7 +86,9 @@ class Job(Generic[Request]):
         return self._close(End.FAILED, None, error)
 
     def cancel(self) -> None:
-        """Ask for the job to stop. It ends at once for its reader; its lane frees what it holds before the next pass."""
+        """Ask for the job to stop. It ends at once for its reader; its lane frees what it holds before the next
+        pass.
+        """
         with self._lock:
             if self.end is not None or self._cancel_requested:
                 return
@@ -116,7 +120,9 @@ class Job(Generic[Request]):
         return True
 
     async def events(self) -> AsyncIterator[Any]:
-        """Yield events in the order they were posted, then stop; a failure or cancellation is raised after the last one."""
+        """Yield events in the order they were posted, then stop; a failure or cancellation is raised after the last
+        one.
+        """
         ready = asyncio.Event()
         loop = asyncio.get_running_loop()
 

@@ -26,8 +26,8 @@ def pass_failed(error: BaseException) -> RequestError:
 class Lane(ABC):
     """One loaded model's queue and batch policy.
 
-    Any thread submits; the device thread calls `next_time`, `due` and `run`. `weight` is the share of device time the lane
-    may have beside others. Times are seconds of `time.monotonic`.
+    Any thread submits; the device thread calls `next_time`, `due` and `run`. `weight` is the share of device time the
+    lane may have beside others. Times are seconds of `time.monotonic`.
     """
 
     def __init__(self, name: str, *, kind: str, weight: float = 1.0, queue_limit: int = 512) -> None:
@@ -46,7 +46,9 @@ class Lane(ABC):
         self._wake: Callable[[], None] = lambda: None
 
     def submit(self, job: Job[Any]) -> None:
-        """Queue a job (any thread). Raises `Overloaded` when the queue is full and `Unavailable` when the lane is closed."""
+        """Queue a job (any thread). Raises `Overloaded` when the queue is full and `Unavailable` when the lane is
+        closed.
+        """
         with self._lock:
             if self._closed is not None:
                 raise self._closed

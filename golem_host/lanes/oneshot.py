@@ -13,8 +13,8 @@ class OneShotLane(Lane):
     """Gathers waiting jobs first come first served into passes of at most `budget` (in the unit of `cost`: positions).
 
     `run_batch` answers every job it is given, on the device thread. A pass smaller than `gather_below` waits up to
-    `gather_seconds` for company. When `run_batch` raises for a batch of several, each unanswered job is run again alone, so
-    that only the one at fault fails.
+    `gather_seconds` for company. When `run_batch` raises for a batch of several, each unanswered job is run again
+    alone, so that only the one at fault fails.
     """
 
     def __init__(

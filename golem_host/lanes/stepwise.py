@@ -144,4 +144,6 @@ class StepwiseLane(Lane):
         except Exception as second:
             log.exception("%s: recovery failed; the lane is closed", self.name)
             self.failed = second
-            self.close(InternalError(f"{self.name} cannot recover from a failed pass ({second}); unload and load it again"))
+            self.close(
+                InternalError(f"{self.name} cannot recover from a failed pass ({second}); unload and load it again")
+            )

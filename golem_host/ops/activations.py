@@ -1,4 +1,6 @@
-"""How ggml rounds activations before a quantized product (chat-models reference 1.4; ggml `quantize_row_*`), in torch."""
+"""How ggml rounds activations before a quantized product (chat-models reference 1.4; ggml `quantize_row_*`), in
+torch.
+"""
 
 from __future__ import annotations
 
@@ -15,7 +17,6 @@ _Q8_0 |= {GgmlType.Q4_1, GgmlType.Q5_1, GgmlType.Q1_0, GgmlType.Q2_0}
 
 def round_as_product_wants(x: torch.Tensor, weight: GgmlType) -> torch.Tensor:
     """`x` (rows, n) float32 with each value replaced by the one the product with this weight type really multiplies."""
-    import torch
 
     if weight is GgmlType.F32:
         return x

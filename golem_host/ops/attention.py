@@ -45,7 +45,9 @@ class CacheStore:
 
 
 def cache_store(cache: Cache, k: Ref, v: Ref, slots: Ref, positions: Ref) -> None:
-    """Store `k` (rows, kv_heads, key_dim) and `v` (rows, kv_heads, value_dim) at int32 `slots` and `positions` (rows,)."""
+    """Store `k` (rows, kv_heads, key_dim) and `v` (rows, kv_heads, value_dim) at int32 `slots` and `positions`
+    (rows,).
+    """
     k.recording.append_effect(CacheStore(), (cache, k, v, slots, positions))
 
 
@@ -82,7 +84,8 @@ def attention(
 ) -> Ref:
     """(rows, heads, value_dim) from `q` (rows, heads, key_dim), after this pass's `cache_store`.
 
-    int32 `slots` and `positions` (rows,) say whose past each row sees; rows of one prompt see each other through the cache.
+    int32 `slots` and `positions` (rows,) say whose past each row sees; rows of one prompt see each other through the
+    cache.
     """
     heads = q.shape[0]
     if heads % cache.kv_heads:

@@ -22,7 +22,7 @@ class Rows:
         import torch
 
         found = ids.numpy()
-        if len(found) and not (0 <= found.min() and found.max() < table.shape[0]):
+        if len(found) and not (found.min() >= 0 and found.max() < table.shape[0]):
             raise IndexError(f"a row of {table.name} was asked for that is not there: {found.min()}..{found.max()}")
         rows = [table.float32(slice(int(i), int(i) + 1)) for i in found]
         return torch.from_numpy(np.concatenate(rows))

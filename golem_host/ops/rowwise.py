@@ -1,7 +1,7 @@
 """How torch twins keep the promise that a row's bits do not depend on its company: rows are computed one by one.
 
-torch chooses vector bodies, scalar tails and thread splits by the size of the whole tensor, so the same row may come out
-differently in a larger one.
+torch chooses vector bodies, scalar tails and thread splits by the size of the whole tensor, so the same row may come
+out differently in a larger one.
 """
 
 from __future__ import annotations

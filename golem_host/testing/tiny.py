@@ -20,8 +20,8 @@ from golem_host.testing.tiny_vocab import Vocabulary, vocabulary
 ARCHITECTURES = ("llama", "gemma3", "qwen3")
 
 _RANDOM_BLOCKS = {
-    # Types the gguf package cannot quantize to: offset of the fp16 scale, offset of the fp16 minimum's scale, and the ratio
-    # of the two that makes the mean of random codes zero.
+    # Types the gguf package cannot quantize to: offset of the fp16 scale, offset of the fp16 minimum's scale, and the
+    # ratio of the two that makes the mean of random codes zero.
     "Q2_K": (80, 82, 1.5),
     "Q3_K": (108, None, 0.0),
     "Q4_K": (0, 2, 7.5),
@@ -56,12 +56,13 @@ def tiny_gguf(
 ) -> Path:
     """Write a checkpoint and return its path (the first shard's when `shards` > 1, named `*-00001-of-0000N.gguf`).
 
-    `architecture`: llama, gemma3 or qwen3. `quantization`: the ggml type of every matrix (norms stay F32); `types` overrides
-    it by tensor name without block prefix and suffix, {"token_embd": "Q8_0", "ffn_down": "Q6_K"}. K and IQ4 types hold random
-    valid blocks; rows must be whole blocks, so give widths in multiples of 256 for them. `layers`: 2 (gemma3: 7, one full
-    layer among sliding ones). `head_width`: width / heads for llama, twice that for the families where it is free. `window`: keys a sliding gemma3 layer sees. `tied=False` adds `output.weight`. `rope_factors`: Llama 3.1's
-    `rope_freqs.weight`. `tokenizer`: "bpe" or "spm" (the family's own by default). `metadata` adds or replaces keys (None
-    removes one); `extra_tensors` are written as F32.
+    `architecture`: llama, gemma3 or qwen3. `quantization`: the ggml type of every matrix (norms stay F32); `types`
+    overrides it by tensor name without block prefix and suffix, {"token_embd": "Q8_0", "ffn_down": "Q6_K"}. K and IQ4
+    types hold random valid blocks; rows must be whole blocks, so give widths in multiples of 256 for them. `layers`: 2
+    (gemma3: 7, one full layer among sliding ones). `head_width`: width / heads for llama, twice that for the families
+    where it is free. `window`: keys a sliding gemma3 layer sees. `tied=False` adds `output.weight`. `rope_factors`:
+    Llama 3.1's `rope_freqs.weight`. `tokenizer`: "bpe" or "spm" (the family's own by default). `metadata` adds or
+    replaces keys (None removes one); `extra_tensors` are written as F32.
 
     Raises ValueError for an unknown architecture or type, and for rows that are not whole blocks.
     """
@@ -96,7 +97,9 @@ def tiny_gguf(
         keys["attention.value_length"] = head_width
     if architecture == "gemma3":
         keys["attention.sliding_window"] = window
-    keys = {name if "." in name and name.startswith("general.") else f"{architecture}.{name}": v for name, v in keys.items()}
+    keys = {
+        name if "." in name and name.startswith("general.") else f"{architecture}.{name}": v for name, v in keys.items()
+    }
     keys |= _tokenizer_keys(words)
     for name, value in (metadata or {}).items():
         keys[name] = value
@@ -135,7 +138,8 @@ def llama3_rope_factors(head_width: int, *, original_context: int, base: float =
 
 
 def encode(random: np.random.Generator, tensor: np.ndarray, kind: str) -> np.ndarray:
-    """A float32 (rows, columns) matrix as bytes of ggml type `kind`: shape (rows, row bytes), uint8 (F32 and F16: their dtype).
+    """A float32 (rows, columns) matrix as bytes of ggml type `kind`: shape (rows, row bytes), uint8 (F32 and F16: their
+    dtype).
 
     K and IQ4 types: random blocks with the matrix's standard deviation instead of its values.
     """
@@ -167,7 +171,9 @@ def _tokenizer_keys(words: Vocabulary) -> dict[str, Any]:
     if words.merges is not None:
         keys["merges"] = words.merges
     keys |= words.keys
-    return {f"tokenizer.ggml.{name}": value for name, value in keys.items()} | {"tokenizer.chat_template": words.chat_template}
+    return {f"tokenizer.ggml.{name}": value for name, value in keys.items()} | {
+        "tokenizer.chat_template": words.chat_template
+    }
 
 
 def _tensors(
@@ -184,8 +190,9 @@ def _tensors(
 ) -> dict[str, np.ndarray]:
     """Float32 tensors by name; matrices are (out, in).
 
-    Scales: the embedding leaves the stream small beside what the blocks add (else a tied head only repeats the last token);
-    the final norm stretches logits to a standard deviation of about 4; queries and keys give attention scores of about 2.
+    Scales: the embedding leaves the stream small beside what the blocks add (else a tied head only repeats the last
+    token); the final norm stretches logits to a standard deviation of about 4; queries and keys give attention scores
+    of about 2.
     """
 
     def matrix(rows: int, columns: int, gain: float = 1.0) -> np.ndarray:

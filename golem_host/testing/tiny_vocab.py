@@ -78,7 +78,9 @@ def byte_bpe(pre: str, specials: Sequence[str], visible: Sequence[str] = ()) -> 
     return Vocabulary("gpt2", [*tokens, *specials, *visible], types, merges=merges, keys=keys)
 
 
-def sentencepiece(head: Sequence[str], specials: Sequence[str], keys: dict[str, bool | int | str], template: str) -> Vocabulary:
+def sentencepiece(
+    head: Sequence[str], specials: Sequence[str], keys: dict[str, bool | int | str], template: str
+) -> Vocabulary:
     """SentencePiece pieces: `head` (pad, bos, eos, unk in the family's order), 256 byte tokens, words with their prefixes, characters, `specials`."""
     tokens = list(head)
     types = [UNKNOWN if token == "<unk>" else CONTROL for token in head]
@@ -90,7 +92,11 @@ def sentencepiece(head: Sequence[str], specials: Sequence[str], keys: dict[str, 
     for word in WORDS:
         word = word.replace(" ", "\u2581")
         pieces += [word[:end] for end in range(2, len(word) + 1)]
-    pieces += [chr(code) for code in range(33, 127)] + ["\u2581"] + [char for word in WORDS for char in word if ord(char) > 127]
+    pieces += (
+        [chr(code) for code in range(33, 127)]
+        + ["\u2581"]
+        + [char for word in WORDS for char in word if ord(char) > 127]
+    )
     pieces = list(dict.fromkeys(pieces))
     tokens += pieces
     types += [NORMAL] * len(pieces)

@@ -1,12 +1,14 @@
-"""Record what llama.cpp answers on a real file, for tests that run without it: python collect_truth.py MODEL.gguf FAMILY OUT.json
+"""Record what llama.cpp answers on a real file, for tests that run without it: python collect_truth.py MODEL.gguf
+FAMILY OUT.json
 
-Products with quantized weights round activations to eight bits, so a difference in the last bit of a sum grows to tenths of
-a logit within a few layers: llama.cpp parts from itself on most prompts when its batch size, cache type, attention or weight
-packing changes. So the prompts kept are those where it does not: 48 greedy tokens (fewer after an end token) are the same under all
-of `SETTINGS`. Two of a kind are kept at most.
+Products with quantized weights round activations to eight bits, so a difference in the last bit of a sum grows to
+tenths of a logit within a few layers: llama.cpp parts from itself on most prompts when its batch size, cache type,
+attention or weight packing changes. So the prompts kept are those where it does not: 48 greedy tokens (fewer after an
+end token) are the same under all of `SETTINGS`. Two of a kind are kept at most.
 
 Per prompt: its ids, tokens, text, and at every step the runner-up and how far its log probability lies behind under the
-first setting. `next_tokens`: after the first prompt, the 50 likeliest tokens with their log probability under each setting,
+first setting. `next_tokens`: after the first prompt, the 50 likeliest tokens with their log probability under each
+setting,
 from which a test takes how far two right answers lie apart.
 """
 
@@ -20,7 +22,7 @@ from pathlib import Path
 from typing import Any
 
 from greedy_prompts import candidates
-from llama_cpp import greedy, open_model, log_softmax
+from llama_cpp import greedy, log_softmax, open_model
 
 SETTINGS: dict[str, dict[str, Any]] = {
     "float16 cache": {},
@@ -46,7 +48,14 @@ def agreed(model: str, family: str) -> list[dict[str, Any]]:
     kinds = [(kind, text) for kind, texts in candidates(family).items() for text in texts]
     answers: list[dict[str, Any]] = []
     for setting, members in SETTINGS.items():
-        request = {"model": model, "prompts": [text for _, text in kinds], "count": 48, "top": 2, "threads": 1, **members}
+        request = {
+            "model": model,
+            "prompts": [text for _, text in kinds],
+            "count": 48,
+            "top": 2,
+            "threads": 1,
+            **members,
+        }
         new = greedy(request)["prompts"]
         answers = answers or new
         alike = [mine["tokens"] == its["tokens"] for mine, its in zip(answers, new, strict=True)]

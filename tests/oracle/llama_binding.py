@@ -62,7 +62,10 @@ class ContextParams(c.Structure):
         ("moe_cache_size", c.c_size_t),
         ("abort_callback", c.c_void_p),
         ("abort_callback_data", c.c_void_p),
-        *((name, c.c_bool) for name in ("embeddings", "offload_kqv", "no_perf", "op_offload", "swa_full", "kv_unified")),
+        *(
+            (name, c.c_bool)
+            for name in ("embeddings", "offload_kqv", "no_perf", "op_offload", "swa_full", "kv_unified")
+        ),
         ("samplers", c.c_void_p),
         ("n_samplers", c.c_size_t),
         ("ctx_other", c.c_void_p),
@@ -129,10 +132,19 @@ def load() -> c.CDLL:
         function = getattr(lib, name)
         function.restype, function.argtypes = result, arguments
     model, context = lib.llama_model_default_params(), lib.llama_context_default_params()
-    found = (model.use_extra_bufts, model.vocab_only, context.n_ctx, context.n_batch, context.n_ubatch, context.flash_attn_type)
+    found = (
+        model.use_extra_bufts,
+        model.vocab_only,
+        context.n_ctx,
+        context.n_batch,
+        context.n_ubatch,
+        context.flash_attn_type,
+    )
     found += (context.yarn_ext_factor, context.type_k, context.type_v, context.offload_kqv, context.ctx_other)
     if found != (True, False, 512, 2048, 512, -1, -1.0, F16, F16, True, None):
-        raise RuntimeError(f"llama.cpp's parameter structures differ from the ones declared here: defaults read as {found}")
+        raise RuntimeError(
+            f"llama.cpp's parameter structures differ from the ones declared here: defaults read as {found}"
+        )
     return lib
 
 
@@ -163,8 +175,8 @@ class Llama:
         flash: bool = False,
         watch: Sequence[str] = (),
     ) -> None:
-        """`chunk`: tokens of one physical batch. `watch`: names of intermediates without their layer; `seen` keeps those of
-        the last batch, float32 (tokens, features) or (tokens, heads, head width)."""
+        """`chunk`: tokens of one physical batch. `watch`: names of intermediates without their layer; `seen` keeps
+        those of the last batch, float32 (tokens, features) or (tokens, heads, head width)."""
         params = LIB.llama_model_default_params()
         params.use_extra_bufts = repack
         self.model = LIB.llama_model_load_from_file(path.encode(), params)
@@ -219,7 +231,9 @@ class Llama:
         return LIB.llama_vocab_is_eog(self.vocab, token)
 
     def feed(self, tokens: Sequence[int], every: bool = False) -> np.ndarray:
-        """Read tokens after those read before. Logits float32 (tokens, vocabulary) when `every`, else (1, vocabulary) of the last."""
+        """Read tokens after those read before. Logits float32 (tokens, vocabulary) when `every`, else (1, vocabulary)
+        of the last.
+        """
         rows: list[np.ndarray] = []
         for start in range(0, len(tokens), self._chunk):
             part = tokens[start : start + self._chunk]

@@ -9,7 +9,8 @@ from numpy.typing import NDArray
 class CpuCache:
     """float16 keys (slots, kv_heads, cells, key_dim) and values (slots, kv_heads, cells, value_dim).
 
-    A position lives in cell `position % cells`. Memory is taken from the system page by page as cells are first written.
+    A position lives in cell `position % cells`. Memory is taken from the system page by page as cells are first
+    written.
     """
 
     def __init__(self, *, slots: int, cells: int, kv_heads: int, key_dim: int, value_dim: int) -> None:

@@ -23,8 +23,8 @@ def size_of(ref: Ref) -> int:
 def plan(steps: Sequence[Step], kept: Iterable[Ref]) -> tuple[dict[Ref, int], int]:
     """Offsets in the arena by root tensor, and the arena's size in bytes.
 
-    `kept` stay readable to the end of the pass (outputs, named intermediates). A step's output takes over the memory of an
-    input it may work in place on, when nothing reads that input later. First fit in order of birth.
+    `kept` stay readable to the end of the pass (outputs, named intermediates). A step's output takes over the memory of
+    an input it may work in place on, when nothing reads that input later. First fit in order of birth.
     """
     last = _last_uses(steps, kept)
     offsets: dict[Ref, int] = {}

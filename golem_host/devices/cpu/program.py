@@ -74,7 +74,12 @@ class Program:
     def _steps_without(self, inputs: set[Ref]) -> list[Step]:
         """The steps as the planner sees them: inputs have memory of their own."""
         return [
-            Step(s.axis, [r for r in s.reads if r.root not in inputs], s.writes, [r for r in s.in_place if r.root not in inputs])
+            Step(
+                s.axis,
+                [r for r in s.reads if r.root not in inputs],
+                s.writes,
+                [r for r in s.in_place if r.root not in inputs],
+            )
             for s in self._steps
         ]
 
@@ -159,5 +164,3 @@ def _empty(size: int) -> NDArray[np.uint8]:
     raw = np.zeros(size + ALIGNMENT, np.uint8)
     start = -raw.ctypes.data % ALIGNMENT
     return raw[start : start + size]
-
-

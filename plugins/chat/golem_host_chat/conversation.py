@@ -16,7 +16,9 @@ from golem_host_chat.slots import Slot
 
 
 class Conversation:
-    """A seated job. `unread` tokens of its prompt are still to be read; afterwards the last token drawn is fed each pass."""
+    """A seated job. `unread` tokens of its prompt are still to be read; afterwards the last token drawn is fed each
+    pass.
+    """
 
     def __init__(
         self, job: Job[Generation], slot: Slot, keep: int, *, tokenizer: Tokenizer, context: int, vocab_size: int
@@ -44,7 +46,9 @@ class Conversation:
         return bool(self.unread)
 
     def next_tokens(self, most: int) -> list[int]:
-        """What this conversation puts into the next pass: up to `most` tokens of its prompt, or the token drawn last."""
+        """What this conversation puts into the next pass: up to `most` tokens of its prompt, or the token drawn
+        last.
+        """
         return self.unread[:most] if self.unread else [self.drawn[-1]]
 
     def fed(self, tokens: list[int]) -> None:

@@ -11,8 +11,8 @@ from golem_host_chat.sampling_params import SamplingParams
 class Generation:
     """One answer to draw: a job's request.
 
-    `prompt` holds token ids (at least one, fewer than the slot's context); `max_tokens` the most tokens to draw (None: until
-    the slot is full; 0: only read the prompt). `reuse` lets the prompt continue from what a slot already holds.
+    `prompt` holds token ids (at least one, fewer than the slot's context); `max_tokens` the most tokens to draw (None:
+    until the slot is full; 0: only read the prompt). `reuse` lets the prompt continue from what a slot already holds.
     `follows` is the id of a job with the same prompt whose reading this one waits for (copies of one prompt).
     """
 
@@ -26,7 +26,9 @@ class Generation:
 
 @dataclass(frozen=True)
 class Delta:
-    """Text that may leave now: whole characters, never part of a stop string. The texts of an answer join to its content."""
+    """Text that may leave now: whole characters, never part of a stop string. The texts of an answer join to its
+    content.
+    """
 
     text: str
 

@@ -85,7 +85,8 @@ class ChatModel(Model):
             shown: dict[str, Any] = {"template": template, "model_info": info, "parameters": _parameters(gguf)}
             if verbose:
                 shown["tensors"] = [
-                    {"name": t.name, "type": t.type_name, "shape": list(reversed(t.shape))} for t in gguf.tensors.values()
+                    {"name": t.name, "type": t.type_name, "shape": list(reversed(t.shape))}
+                    for t in gguf.tensors.values()
                 ]
             licence = info.get("general.license")
             return shown if not licence else {**shown, "license": licence}

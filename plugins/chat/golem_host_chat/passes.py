@@ -20,7 +20,9 @@ CELL_STEP = 64
 
 @dataclass
 class Columns:
-    """The columns of one pass: a token each, with its position and its slot; `outputs` are those whose logits are wanted."""
+    """The columns of one pass: a token each, with its position and its slot; `outputs` are those whose logits are
+    wanted.
+    """
 
     tokens: list[int] = field(default_factory=list)
     positions: list[int] = field(default_factory=list)
@@ -85,9 +87,7 @@ class Passes:
         return self._programs[bucket]
 
 
-def record(
-    family: Family, caches: Sequence[Cache], *, width: int, outputs: int, keep_names: bool = False
-) -> Recording:
+def record(family: Family, caches: Sequence[Cache], *, width: int, outputs: int, keep_names: bool = False) -> Recording:
     """Record a family's pass for up to `width` columns and `outputs` rows of logits (output `logits`)."""
     recording = Recording(keep_names=keep_names)
     columns, wanted = recording.axis("columns", width), recording.axis("outputs", outputs)
@@ -112,6 +112,4 @@ def cells_of(spec: CacheSpec, context: int) -> int:
 
 def cache_bytes(specs: Sequence[CacheSpec], *, slots: int, context: int) -> int:
     """Bytes of keys and values (float16) for all slots."""
-    return sum(
-        2 * slots * cells_of(spec, context) * spec.kv_heads * (spec.key_dim + spec.value_dim) for spec in specs
-    )
+    return sum(2 * slots * cells_of(spec, context) * spec.kv_heads * (spec.key_dim + spec.value_dim) for spec in specs)

@@ -95,9 +95,7 @@ def golem_identify(path: Path, settings: Settings) -> Identified | None:
                 size = gguf.size_bytes
         except ModelFileError:
             family, quantization, size = "unknown", None, path.stat().st_size
-        return Identified(
-            "chat", family, problems=(error.message,), size_bytes=size, quantization=quantization
-        )
+        return Identified("chat", family, problems=(error.message,), size_bytes=size, quantization=quantization)
     return Identified(
         plugin="chat",
         family=model.family,

@@ -61,7 +61,8 @@ def shared_prefix(held: Sequence[int], prompt: Sequence[int]) -> int:
 
 
 def resumable(slot: Slot, shared: int, rings: Sequence[Ring]) -> int:
-    """Where a prompt sharing `shared` tokens may go on: there, if every position in each window is still intact, else 0.
+    """Where a prompt sharing `shared` tokens may go on: there, if every position in each window is still intact, else
+    0.
 
     An earlier position would need even older cells, so there is nothing between the two.
     """

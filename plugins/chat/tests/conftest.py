@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 import pytest
-from oracle_client import Oracle
 
 from golem_host.devices.cpu import CpuBackend
 from golem_host.kernels import library
+from oracle_client import Oracle
 
 
 @pytest.fixture(scope="session")

@@ -11,10 +11,6 @@ from pathlib import Path
 from typing import Any
 
 import httpx
-from golem_host_chat.generation import Completion, Delta, Generation, Timings
-from golem_host_chat.routes import ROUTES
-from golem_host_chat.sampling_params import SamplingParams
-from golem_host_chat.templates import ChatTemplate
 
 from golem_host.devices.device import Device
 from golem_host.host import Host
@@ -27,6 +23,10 @@ from golem_host.testing.tiny import tiny_gguf
 from golem_host.text.stream import TextStream
 from golem_host.text.tokenizer import tokenizer_from_gguf
 from golem_host.weights.gguf import open_gguf
+from golem_host_chat.generation import Completion, Delta, Generation, Timings
+from golem_host_chat.routes import ROUTES
+from golem_host_chat.sampling_params import SamplingParams
+from golem_host_chat.templates import ChatTemplate
 
 
 @dataclass(frozen=True)

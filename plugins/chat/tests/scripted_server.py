@@ -5,12 +5,11 @@ from __future__ import annotations
 import sys
 from pathlib import Path
 
-from golem_host_chat.routes import ROUTES
-from scripted_chat import Script, ScriptedModel
-
 from golem_host.config import CORE, resolve
 from golem_host.serve import serve
 from golem_host.testing.fakes import FakePlugin, plugin_set
+from golem_host_chat.routes import ROUTES
+from scripted_chat import Script, ScriptedModel
 
 SCRIPTS = {
     "emoji": Script(tuple(bytes([byte]) for byte in "a\U0001f600\u2028b".encode())),

@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 import pytest
-from golem_host_chat.messages import prepare_messages
-from golem_host_chat.templates import ChatTemplate, TemplateError
 
 from golem_host.errors import BadRequest
+from golem_host_chat.messages import prepare_messages
+from golem_host_chat.templates import ChatTemplate, TemplateError
 
 CHATML = (
     "{% for m in messages %}{{ '<|im_start|>' + m['role'] + '\n' + m['content'] + '<|im_end|>' + '\n' }}{% endfor %}"

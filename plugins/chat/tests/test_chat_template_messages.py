@@ -3,11 +3,11 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 import pytest
-from golem_host_chat.messages import prepare_messages
 from hypothesis import given
 from hypothesis import strategies as st
 
 from golem_host.errors import BadRequest
+from golem_host_chat.messages import prepare_messages
 
 
 @dataclass(frozen=True)

@@ -8,11 +8,11 @@ from collections.abc import Callable, Iterator
 from typing import Any
 
 import pytest
-from golem_host_chat.messages import prepare_messages
-from golem_host_chat.templates import ChatTemplate
 
 from golem_host.errors import BadRequest
 from golem_host.weights.gguf import open_gguf
+from golem_host_chat.messages import prepare_messages
+from golem_host_chat.templates import ChatTemplate
 
 pytestmark = pytest.mark.oracle
 

@@ -6,12 +6,12 @@ import re
 from datetime import datetime
 
 import pytest
-from golem_host_chat import template_meter, templates
-from golem_host_chat.templates import ChatTemplate, TemplateError
 from hypothesis import given
 from hypothesis import strategies as st
 
 from golem_host.errors import BadRequest
+from golem_host_chat import template_meter, templates
+from golem_host_chat.templates import ChatTemplate, TemplateError
 
 HELLO = [{"role": "user", "content": "hello"}]
 

@@ -10,9 +10,9 @@ from typing import Any
 import ollama
 import openai
 import pytest
-from server_process import Clients, server
 
 from golem_host.testing.tiny import tiny_gguf
+from server_process import Clients, server
 
 HI: Any = [{"role": "user", "content": "Hi"}]
 EMOJI: Any = [{"role": "user", "content": "emoji"}]

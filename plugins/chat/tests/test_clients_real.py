@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+
 from server_process import Clients, server
 
 pytestmark = pytest.mark.real

@@ -148,7 +148,9 @@ def test_streamed_text_is_the_answer(engine: Engine) -> None:
 
 def test_token_limits_and_a_full_context(engine: Engine) -> None:
     prompt = engine.prompt(10, 4)
-    no_end = SamplingParams(temperature=0.0, logit_bias=tuple((i, -np.inf) for i in engine.tokenizer.vocab.end_of_generation))
+    no_end = SamplingParams(
+        temperature=0.0, logit_bias=tuple((i, -np.inf) for i in engine.tokenizer.vocab.end_of_generation)
+    )
     limited = engine.answer(prompt, tokens=3, params=no_end)
     assert limited.finish == "length" and limited.completion_tokens == 3
     nothing = engine.answer(prompt, tokens=0, params=no_end)

@@ -5,6 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 
 import pytest
+
 from family_checks import (
     check_float_logits,
     check_greedy,
@@ -18,12 +19,11 @@ from family_checks import (
     truth,
 )
 from family_forward import apart, forward
-from oracle_client import Oracle
-
 from golem_host.devices.cpu import CpuBackend
 from golem_host.testing.tiny import tiny_gguf
 from golem_host.weights.gguf import GgufError, open_gguf
 from golem_host_chat.families import family_of
+from oracle_client import Oracle
 
 TOKENS = random_tokens(48)
 
@@ -47,14 +47,18 @@ def test_layers(tmp_path: Path, oracle: Oracle, each_backend: CpuBackend, option
 
 
 @pytest.mark.oracle
-def test_a_prompt_far_longer_than_the_window_and_its_ring(tmp_path: Path, oracle: Oracle, each_backend: CpuBackend) -> None:
+def test_a_prompt_far_longer_than_the_window_and_its_ring(
+    tmp_path: Path, oracle: Oracle, each_backend: CpuBackend
+) -> None:
     """700 positions over a ring of 576 cells, read in pieces that cross its end."""
     path = tiny_gguf(tmp_path / "tiny.gguf", "gemma3", context=1024, window=40)
     check_layers(path, oracle, each_backend, random_tokens(700), chunk=150)
 
 
 @pytest.mark.oracle
-def test_queries_of_the_27b_model_are_scaled_by_its_width(tmp_path: Path, oracle: Oracle, each_backend: CpuBackend) -> None:
+def test_queries_of_the_27b_model_are_scaled_by_its_width(
+    tmp_path: Path, oracle: Oracle, each_backend: CpuBackend
+) -> None:
     """62 layers tell llama.cpp, too, that this is the 27B model."""
     path = tiny_gguf(tmp_path / "tiny.gguf", "gemma3", layers=62, width=32, head_width=32, feed_forward=32)
     tokens = random_tokens(12)

@@ -7,6 +7,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+
 from family_checks import (
     check_float_logits,
     check_greedy,
@@ -20,12 +21,11 @@ from family_checks import (
     truth,
 )
 from family_forward import apart, forward
-from oracle_client import Oracle
-
 from golem_host.devices.cpu import CpuBackend
 from golem_host.testing.tiny import tiny_gguf
 from golem_host.weights.gguf import GgufError, open_gguf
 from golem_host_chat.families import family_of
+from oracle_client import Oracle
 
 TOKENS = random_tokens(48)
 YARN = {
@@ -44,7 +44,9 @@ YARN = {
         pytest.param({"rope_factors": True, "tokenizer": "spm"}, id="rope-factors"),
         pytest.param({"kv_heads": 4}, id="no-groups"),
         pytest.param({"kv_heads": 1, "feed_forward": 96}, id="one-group"),
-        pytest.param({"metadata": {"llama.rope.scaling.type": "linear", "llama.rope.scaling.factor": 4.0}}, id="linear-rope"),
+        pytest.param(
+            {"metadata": {"llama.rope.scaling.type": "linear", "llama.rope.scaling.factor": 4.0}}, id="linear-rope"
+        ),
     ],
 )
 def test_layers(tmp_path: Path, oracle: Oracle, each_backend: CpuBackend, options: dict) -> None:
@@ -99,7 +101,8 @@ def test_biases_and_scales_are_applied(tmp_path: Path, oracle: Oracle, each_back
 def test_the_head_is_the_embedding_only_when_the_file_has_no_other(tmp_path: Path, each_backend: CpuBackend) -> None:
     """Field report 43."""
     tied, own = (
-        forward(tiny_gguf(tmp_path / f"{tied}.gguf", "llama", tied=tied), TOKENS, each_backend) for tied in (True, False)
+        forward(tiny_gguf(tmp_path / f"{tied}.gguf", "llama", tied=tied), TOKENS, each_backend)
+        for tied in (True, False)
     )
     assert apart(own["result_norm"], tied["result_norm"]) == 0
     assert apart(own["logits"], tied["logits"]) > 0.5
@@ -107,7 +110,8 @@ def test_the_head_is_the_embedding_only_when_the_file_has_no_other(tmp_path: Pat
 
 def test_rope_factors_change_the_answer(tmp_path: Path, each_backend: CpuBackend) -> None:
     plain, factors = (
-        forward(tiny_gguf(tmp_path / f"{on}.gguf", "llama", rope_factors=on), TOKENS, each_backend) for on in (False, True)
+        forward(tiny_gguf(tmp_path / f"{on}.gguf", "llama", rope_factors=on), TOKENS, each_backend)
+        for on in (False, True)
     )
     assert apart(factors["logits"], plain["logits"]) > 0.1
 

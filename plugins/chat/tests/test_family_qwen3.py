@@ -5,6 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 
 import pytest
+
 from family_checks import (
     check_float_logits,
     check_greedy,
@@ -13,12 +14,11 @@ from family_checks import (
     check_tokens,
     random_tokens,
 )
-from oracle_client import Oracle
-
 from golem_host.devices.cpu import CpuBackend
 from golem_host.testing.tiny import tiny_gguf
 from golem_host.weights.gguf import GgufError, open_gguf
 from golem_host_chat.families import family_of
+from oracle_client import Oracle
 
 TOKENS = random_tokens(48)
 

@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+
 from golem_host_chat.routes import unserved
 from golem_host_chat.routes.ollama_options import KNOWN
 from scripted_chat import Served, serving

@@ -8,10 +8,11 @@ import tempfile
 from pathlib import Path
 from typing import Any
 
-from golem_host_chat.routes import unserved
-from golem_host_chat.routes.ollama_options import KNOWN
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
+
+from golem_host_chat.routes import unserved
+from golem_host_chat.routes.ollama_options import KNOWN
 from scripted_chat import serving
 
 scalars = (

@@ -6,9 +6,9 @@ import subprocess
 import sys
 
 import pytest
-from golem_host_chat.routes import ROUTES
 
 from golem_host.api import Route
+from golem_host_chat.routes import ROUTES
 
 CODE = """
 import importlib, sys

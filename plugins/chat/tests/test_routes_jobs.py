@@ -11,10 +11,10 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from scripted_chat import Script, Served, serving
 
 from golem_host.app import build_app
 from golem_host.errors import RequestError
+from scripted_chat import Script, Served, serving
 
 ROUTES: dict[str, dict[str, Any]] = {
     "/v1/chat/completions": {"messages": [{"role": "user", "content": "endless"}]},

@@ -9,10 +9,10 @@ from typing import Any
 
 import httpx
 import pytest
-from golem_host_chat.routes.ollama_options import KNOWN
-from scripted_chat import Script, Served, json_lines, serving
 
 from golem_host.errors import RequestError
+from golem_host_chat.routes.ollama_options import KNOWN
+from scripted_chat import Script, Served, json_lines, serving
 
 ROUTE = "/api/chat"
 USER = [{"role": "user", "content": "Hi"}]

@@ -8,6 +8,7 @@ from typing import Any
 
 import httpx
 import pytest
+
 from scripted_chat import Served, json_lines, serving
 
 ROUTE = "/api/generate"

@@ -11,10 +11,10 @@ from typing import Any
 
 import httpx
 import pytest
-from golem_host_chat.generation import Generation
-from scripted_chat import Script, ScriptedModel, serving
 
 from golem_host.errors import BadRequest
+from golem_host_chat.generation import Generation
+from scripted_chat import Script, ScriptedModel, serving
 
 ROUTE = "/v1/chat/completions"
 USER = [{"role": "user", "content": "Hi"}]

@@ -8,12 +8,12 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from golem_host_chat.routes.prompt_shapes import prompt_segments
 from hypothesis import given
 from hypothesis import strategies as st
-from scripted_chat import Served, serving, sse_events
 
 from golem_host.errors import BadRequest
+from golem_host_chat.routes.prompt_shapes import prompt_segments
+from scripted_chat import Served, serving, sse_events
 
 ROUTE = "/v1/completions"
 

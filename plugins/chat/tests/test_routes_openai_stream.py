@@ -7,9 +7,9 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from scripted_chat import Script, Served, serving, sse_events
 
 from golem_host.errors import BadRequest, RequestError
+from scripted_chat import Script, Served, serving, sse_events
 
 CHAT = "/v1/chat/completions"
 TEXT = "/v1/completions"

@@ -5,11 +5,11 @@ from __future__ import annotations
 from typing import Any
 
 import pytest
-from golem_host_chat.routes.truncation import fit
 from hypothesis import given
 from hypothesis import strategies as st
 
 from golem_host.errors import ContextExceeded
+from golem_host_chat.routes.truncation import fit
 
 
 def conversation(roles: str, length: int = 10) -> list[dict[str, Any]]:

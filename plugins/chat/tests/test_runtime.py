@@ -43,7 +43,9 @@ def test_the_header_tells_what_a_model_is(tmp_path: Path) -> None:
     assert model.slot_context(SETTINGS) == 128, "no more than it was trained for"
     assert model.memory_bytes(SETTINGS) > model.size_bytes
     shown = model.show(verbose=False)
-    assert shown["model_info"]["general.architecture"] == "gemma3" and shown["model_info"]["tokenizer.ggml.tokens"] == []
+    assert (
+        shown["model_info"]["general.architecture"] == "gemma3" and shown["model_info"]["tokenizer.ggml.tokens"] == []
+    )
     assert "start_of_turn" in shown["template"]
     assert len(model.show(verbose=True)["model_info"]["tokenizer.ggml.tokens"]) > 10
 

@@ -5,6 +5,7 @@ from dataclasses import replace
 
 import numpy as np
 import pytest
+
 from golem_host_chat.sampling import Sampler
 from golem_host_chat.sampling_filters import SamplingError
 from golem_host_chat.sampling_params import DEFAULT_SAMPLERS, SamplingParams

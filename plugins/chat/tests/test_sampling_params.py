@@ -3,6 +3,11 @@ from __future__ import annotations
 import math
 
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from golem_host.errors import BadRequest
+from golem_host.http.fields import Fields
 from golem_host_chat.sampling_params import (
     DEFAULT_SAMPLERS,
     INTEGERS,
@@ -12,11 +17,6 @@ from golem_host_chat.sampling_params import (
     samplers_from,
 )
 from golem_host_chat.sampling_request import read_sampling
-from hypothesis import given
-from hypothesis import strategies as st
-
-from golem_host.errors import BadRequest
-from golem_host.http.fields import Fields
 
 WORDS = {"Hello": [11], " there": [12, 13], "12": [7]}
 

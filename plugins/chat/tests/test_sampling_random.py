@@ -1,6 +1,7 @@
 from __future__ import annotations
 
 import pytest
+
 from golem_host_chat.sampling_random import Mt19937
 
 

@@ -119,7 +119,9 @@ def endless(**more: Any) -> dict[str, Any]:
 
 
 def test_clients_that_leave_free_their_slots(server: Command, client: httpx.Client) -> None:
-    """All four slots are taken and three more wait; everyone leaves, in a stream, in a wait, in line: all is free again."""
+    """All four slots are taken and three more wait; everyone leaves, in a stream, in a wait, in line: all is free
+    again.
+    """
     before = len(server.lines)
     clients = [Leaving(server, endless(stream=i % 2 == 0)) for i in range(7)]
     assert clients[0].socket.recv(10)
@@ -145,7 +147,12 @@ def test_a_client_that_leaves_while_its_prompt_is_read(server: Command, client: 
 
 
 def test_keep_alive_really_unloads_and_the_next_request_really_loads(client: httpx.Client) -> None:
-    request = {"model": "m", "messages": [{"role": "user", "content": "Hi"}], "stream": False, "options": {"num_predict": 2}}
+    request = {
+        "model": "m",
+        "messages": [{"role": "user", "content": "Hi"}],
+        "stream": False,
+        "options": {"num_predict": 2},
+    }
     assert client.post("/api/chat", json={**request, "keep_alive": 0}).status_code == 200
     for _ in range(100):
         if not client.get("/api/ps").json()["models"]:

@@ -8,7 +8,9 @@ from hypothesis import strategies as st
 from golem_host_chat.slots import Ring, Slot, choose_slot, resumable, shared_prefix
 
 
-def slot(index: int, tokens: list[int], *, used: float = 0.0, busy: bool = False, high_water: int | None = None) -> Slot:
+def slot(
+    index: int, tokens: list[int], *, used: float = 0.0, busy: bool = False, high_water: int | None = None
+) -> Slot:
     made = Slot(index, list(tokens), len(tokens) - 1 if high_water is None else high_water, busy)
     made.last_used = used
     return made

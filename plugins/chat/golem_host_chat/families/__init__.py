@@ -18,12 +18,13 @@ ARCHITECTURES = {
 
 
 def family_of(gguf: Gguf) -> Family:
-    """The family of a file, its tensors checked. Raises `GgufError` for a family that is not served, listing those that are."""
+    """The family of a file, its tensors checked. Raises `GgufError` for one that is not served, listing those that are."""
     home = ARCHITECTURES.get(gguf.architecture)
     if home is None:
         raise GgufError(
             gguf.path,
-            f"models of family '{gguf.architecture}' are not served; families served: {', '.join(sorted(ARCHITECTURES))}",
+            f"models of family '{gguf.architecture}' are not served; "
+            f"families served: {', '.join(sorted(ARCHITECTURES))}",
         )
     module, name = home.split(":")
     return getattr(importlib.import_module(module), name)(gguf)

@@ -1,7 +1,7 @@
 """gemma3: Gemma 3 text models (`general.architecture` = gemma3).
 
-Five sliding layers, then a full one; norms before and after both halves of a block; GeGLU; embeddings scaled by the root
-of the width (Gemma Team 2025). Norm weights are stored with their one added.
+Five sliding layers, then a full one; norms before and after both halves of a block; GeGLU; embeddings scaled by the
+root of the width (Gemma Team 2025). Norm weights are stored with their one added.
 """
 
 from __future__ import annotations

@@ -78,7 +78,9 @@ def refuse_keys(gguf: Gguf, *keys: str) -> None:
     for key in keys:
         name = f"{gguf.architecture}.{key}"
         if name in gguf.metadata and gguf.metadata[name] not in (0, 0.0, False):
-            raise GgufError(gguf.path, f"'{name}' is {gguf.metadata[name]!r}: this variant of {gguf.architecture} is not served")
+            raise GgufError(
+                gguf.path, f"'{name}' is {gguf.metadata[name]!r}: this variant of {gguf.architecture} is not served"
+            )
 
 
 def _scalar(gguf: Gguf, key: str, default: int | None) -> int:

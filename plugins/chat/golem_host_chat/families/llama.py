@@ -39,7 +39,9 @@ class Llama(Family):
         hp = self.hparams = read_hparams(gguf)
         refuse_keys(gguf, "expert_count")
         if hp.rope_dims != hp.key_dim:
-            raise GgufError(gguf.path, f"rope turns {hp.rope_dims} of {hp.key_dim} head values; llama turns all of them")
+            raise GgufError(
+                gguf.path, f"rope turns {hp.rope_dims} of {hp.key_dim} head values; llama turns all of them"
+            )
         weights = Weights(gguf)
         self.context_length = hp.context_length
         self.embedding_length = hp.width

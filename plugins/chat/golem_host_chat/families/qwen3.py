@@ -71,9 +71,7 @@ class Qwen3(Family):
 
     def forward(self, batch: Batch) -> Ref:
         hp = self.hparams
-        angles = ops.rope_angles(
-            batch.positions, hp.rope_dims, base=hp.rope_base, scale=hp.rope_scale, yarn=hp.yarn
-        )
+        angles = ops.rope_angles(batch.positions, hp.rope_dims, base=hp.rope_base, scale=hp.rope_scale, yarn=hp.yarn)
         x = ops.rows(self._embeddings, batch.tokens)
         for i, (block, cache) in enumerate(zip(self._blocks, batch.caches, strict=True)):
             h = ops.rms_norm(x, block.attn_norm, hp.rms_eps)
