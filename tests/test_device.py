@@ -130,14 +130,14 @@ def test_a_detached_lane_fails_its_jobs_and_is_not_alive(device: Device) -> None
 
 
 @pytest.mark.parametrize("where", ["next_time", "run"])
-def test_a_policy_that_raises_closes_its_lane_only(device: Device, where: str) -> None:
+def test_a_policy_that_raises_closes_its_lane_only(device: Device, where: str, monkeypatch: pytest.MonkeyPatch) -> None:
     broken, healthy = Echo("broken", kind="test"), Echo("healthy", kind="test")
     device.attach(broken)
     device.attach(healthy)
     if where == "next_time":
         broken.break_policy = True
     else:
-        broken.run = lambda now: 1 / 0
+        monkeypatch.setattr(broken, "run", lambda now: 1 / 0)
     lost, kept = Job("lost"), Job("kept")
     broken.submit(lost)
     healthy.submit(kept)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Protocol
+from typing import TYPE_CHECKING, Any, Protocol
 
 from golem_host.ops.recording import Ref
 
@@ -23,8 +23,12 @@ class Cache(Protocol):
     kv_heads: int
     key_dim: int
     value_dim: int
-    keys: object
-    values: object
+
+    @property
+    def keys(self) -> Any: ...
+
+    @property
+    def values(self) -> Any: ...
 
 
 @dataclass(frozen=True)

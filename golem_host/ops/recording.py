@@ -1,7 +1,7 @@
 """Recording a pass: model code calls operations on symbolic tensors, and what it called is kept to be replayed.
 
 A recording is neutral: it names operations, their inputs and outputs, never a device. A backend compiles it into a
-program (`golem_host.devices.cpu`), which is replayed for any number of live rows up to the capacity it was recorded for.
+program (`golem_host.devices.cpu`), which is replayed for any number of live rows up to the recorded capacity.
 """
 
 from __future__ import annotations
@@ -64,8 +64,9 @@ class Ref:
 class Op(Protocol):
     """One operation. Its fields are its constants; a backend looks for a native kernel by the class."""
 
-    def twin(self, *inputs: Any) -> Any:
-        """The operation in torch, the reference of every kernel.
+    @property
+    def twin(self) -> Callable[..., Any]:
+        """The operation in torch, the reference of every kernel; called with the inputs.
 
         Tensors on an axis come as torch tensors of the live rows, weights as `Tensor`, caches as the backend's `Cache`.
         A row of the result must not depend, to the bit, on how many rows there are.

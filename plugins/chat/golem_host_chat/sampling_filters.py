@@ -13,8 +13,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from golem_host.errors import InternalError
+from golem_host.ops.largest import largest
 from golem_host_chat.sampling_random import Mt19937
-from golem_host_chat.sampling_selection import largest
 
 _PREFIXES = (256, 4096)
 

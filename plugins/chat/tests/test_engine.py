@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
@@ -51,7 +52,7 @@ class Engine:
         self.lane = StepwiseLane("test", self.stepper, kind="chat")
         self.vocab_size = min(len(self.tokenizer.vocab), self.passes.family.vocab_size)
 
-    def submit(self, prompt: list[int], *, tokens: int = 12, **options) -> Job[Generation]:
+    def submit(self, prompt: list[int], *, tokens: int | None = 12, **options: Any) -> Job[Generation]:
         options.setdefault("params", GREEDY)
         job = Job(Generation(prompt=prompt, max_tokens=tokens, **options))
         self.lane.submit(job)
@@ -63,7 +64,7 @@ class Engine:
                 return
             self.lane.run(0.0)
 
-    def answer(self, prompt: list[int], **options) -> Completion:
+    def answer(self, prompt: list[int], **options: Any) -> Completion:
         job = self.submit(prompt, **options)
         self.run()
         assert job.error is None, job.error
@@ -83,9 +84,9 @@ def engine(checkpoint: Path, backend: CpuBackend) -> Engine:
 def test_answers_together_are_the_answers_alone(engine: Engine, checkpoint: Path, backend: CpuBackend) -> None:
     prompts = [engine.prompt(length, seed) for seed, length in enumerate((1, 5, 40, 23))]
     hot = SamplingParams(temperature=1.5, seed=7, repeat_penalty=1.3)
-    options = [{"params": hot if i % 2 else GREEDY} for i in range(4)]
-    alone = [Engine(checkpoint, backend).answer(p, **o).tokens for p, o in zip(prompts, options, strict=True)]
-    jobs = [engine.submit(p, **o) for p, o in zip(prompts, options, strict=True)]
+    rules = [hot if i % 2 else GREEDY for i in range(4)]
+    alone = [Engine(checkpoint, backend).answer(p, params=r).tokens for p, r in zip(prompts, rules, strict=True)]
+    jobs = [engine.submit(p, params=r) for p, r in zip(prompts, rules, strict=True)]
     engine.run()
     assert [job.value.tokens for job in jobs] == alone
 
@@ -94,7 +95,7 @@ def test_logits_have_the_same_bits_however_the_prompt_is_cut(checkpoint: Path, b
     def logits(cuts: list[int], company: bool) -> np.ndarray:
         engine = Engine(checkpoint, backend)
         prompt, other = engine.prompt(40, 1), engine.prompt(40, 2)
-        at = 0
+        at, rows = 0, np.empty((0, 0), np.float32)
         for cut in [*cuts, len(prompt)]:
             columns = Columns()
             if company:
@@ -190,18 +191,22 @@ def test_a_client_that_leaves_mid_prompt_frees_its_slot_in_the_next_pass(checkpo
     assert waiting.value.tokens == Engine(checkpoint, backend).answer(engine.prompt(3, 2), tokens=1).tokens
 
 
-def test_a_pass_that_fails_leaves_nothing_wrong_behind(engine: Engine, checkpoint: Path, backend: CpuBackend) -> None:
+def test_a_pass_that_fails_leaves_nothing_wrong_behind(
+    engine: Engine, checkpoint: Path, backend: CpuBackend, monkeypatch: pytest.MonkeyPatch
+) -> None:
     prompt = engine.prompt(20, 1)
     engine.answer(prompt)
-    real, engine.passes.run = engine.passes.run, lambda columns: 1 / 0
-    lost = engine.submit(prompt)
-    engine.run(passes=1)
-    engine.passes.run = real
+    with monkeypatch.context() as broken:
+        broken.setattr(engine.passes, "run", lambda columns: 1 / 0)
+        lost = engine.submit(prompt)
+        engine.run(passes=1)
     assert lost.end is End.FAILED
     assert engine.answer(prompt).tokens == Engine(checkpoint, backend).answer(prompt).tokens
 
 
-def test_bad_logits_fail_one_request(engine: Engine, checkpoint: Path, backend: CpuBackend) -> None:
+def test_bad_logits_fail_one_request(
+    engine: Engine, checkpoint: Path, backend: CpuBackend, monkeypatch: pytest.MonkeyPatch
+) -> None:
     real = engine.passes.run
     poisoned: set[int] = set()
 
@@ -212,7 +217,7 @@ def test_bad_logits_fail_one_request(engine: Engine, checkpoint: Path, backend: 
                 rows[row] = np.nan
         return rows
 
-    engine.passes.run = run
+    monkeypatch.setattr(engine.passes, "run", run)
     bad, good = engine.submit(engine.prompt(5, 1)), engine.submit(engine.prompt(6, 2))
     engine.run(passes=1)
     poisoned.add(engine.stepper._conversations[0].slot.index)

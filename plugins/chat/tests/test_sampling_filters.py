@@ -10,11 +10,11 @@ from hypothesis import assume, given
 from hypothesis import strategies as st
 
 from golem_host.kernels.library import load, why_missing
+from golem_host.ops.largest import largest, largest_numpy
 from golem_host_chat import sampling_filters as filters
 from golem_host_chat.sampling_filters import Candidates, SamplingError
 from golem_host_chat.sampling_penalties import RepetitionPenalties
 from golem_host_chat.sampling_random import Mt19937
-from golem_host_chat.sampling_selection import largest, largest_numpy
 
 # A coarse grid: ties are frequent, and float32 and the reference's float64 agree on every comparison of logits.
 LOGITS = st.lists(st.integers(-40, 40).map(lambda step: step / 4), min_size=1, max_size=40)

@@ -18,7 +18,7 @@ ARCHITECTURES = {
 
 
 def family_of(gguf: Gguf) -> Family:
-    """The family of a file, its tensors checked. Raises `GgufError` for one that is not served, listing those that are."""
+    """The family of a file, its tensors checked. Raises `GgufError` for one not served, listing those that are."""
     home = ARCHITECTURES.get(gguf.architecture)
     if home is None:
         raise GgufError(

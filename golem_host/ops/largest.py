@@ -1,4 +1,4 @@
-"""The k largest of a row of logits."""
+"""The k largest of a row of logits: what sampling begins with."""
 
 from __future__ import annotations
 
