@@ -6,8 +6,13 @@ import os
 from pathlib import Path
 
 import pytest
+from hypothesis import settings
 
 from golem_host.core_settings import cache_folder
+
+# A busy machine is slow; how long an example takes is never what a test is about.
+settings.register_profile("golem", deadline=None)
+settings.load_profile("golem")
 
 
 def _real(variable: str, name: str) -> Path:

@@ -173,20 +173,17 @@ def test_more_than_fits_waits_its_turn(client: httpx.Client) -> None:
 
 def test_a_full_queue_is_told_with_when_to_come_back(model: Path, tmp_path: Path) -> None:
     words = ("--enable", "chat", "--chat-model", str(model), "--addr", "127.0.0.1:0", "--parallel", "1", "--queue", "1")
-    with Command(*words, env={"GOLEM_HOME": str(tmp_path)}) as command:
-        url = command.url
-        held = [Leaving(command, endless(stream=True)) for _ in range(1)]
-        assert held[0].socket.recv(10)
-        held.append(Leaving(command, endless(stream=True)))
-        with httpx.Client(base_url=url, timeout=60) as client:
-            # The second one may still be on its way into the queue.
-            time.sleep(0.5)
-            refused = client.post("/v1/chat/completions", json=body(CONVERSATIONS[0]))
-            assert refused.status_code == 503 and refused.headers["retry-after"] == "1"
-            assert refused.json()["error"]["type"] == "unavailable_error"
-            for leaving in held:
-                leaving.leave()
-            assert whole(client, CONVERSATIONS[0])
+    with (
+        Command(*words, env={"GOLEM_HOME": str(tmp_path)}) as command,
+        httpx.Client(base_url=command.url, timeout=120) as client,
+        ThreadPoolExecutor(5) as pool,
+    ):
+        replies = list(pool.map(lambda _: client.post("/v1/chat/completions", json=endless()), range(5)))
+        assert {reply.status_code for reply in replies} == {200, 503}
+        refused = next(reply for reply in replies if reply.status_code == 503)
+        assert refused.headers["retry-after"] == "1"
+        assert refused.json()["error"]["type"] == "unavailable_error"
+        assert whole(client, CONVERSATIONS[0])
 
 
 def test_the_prompt_that_does_not_fit_is_refused_with_both_counts(client: httpx.Client) -> None:
