@@ -1,8 +1,6 @@
 """`python -m golem_host` is `golem-host`."""
 
-import sys
-
-from golem_host.cli import main
+from golem_host.cli import entry
 
 if __name__ == "__main__":
-    sys.exit(main())
+    entry()

@@ -5,11 +5,13 @@
 
 from __future__ import annotations
 
+import contextlib
 import json
 import os
 import sys
 from collections.abc import Sequence
 from pathlib import Path
+from typing import NoReturn
 
 from golem_host import arguments, plugins
 from golem_host.arguments import Arguments
@@ -20,10 +22,26 @@ from golem_host.plugins import PluginSet
 from golem_host.tables import table
 
 
+def entry() -> NoReturn:
+    """The command's process: run it, then leave.
+
+    Threads of a server that has stopped may still be ending, and granian's abort a process whose interpreter is taken
+    down under them; nothing is left to clean up by then, so the interpreter is left as it is.
+    """
+    code = main()
+    if "granian" in sys.modules:
+        with contextlib.suppress(OSError):
+            sys.stderr.flush()
+        os._exit(code)
+    sys.exit(code)
+
+
 def main(words: Sequence[str] | None = None) -> int:
     """Run the command; returns the exit code. `words` defaults to the process's own arguments."""
     try:
-        return _run(sys.argv[1:] if words is None else words)
+        code = _run(sys.argv[1:] if words is None else words)
+        sys.stdout.flush()
+        return code
     except OperatorError as error:
         print(f"golem-host: {error}", file=sys.stderr)
         return error.exit_code
