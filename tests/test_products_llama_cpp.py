@@ -7,7 +7,6 @@ from pathlib import Path
 import numpy as np
 import pytest
 from numpy.typing import NDArray
-from oracle_client import Oracle
 
 from golem_host import ops
 from golem_host.devices.cpu import CpuBackend
@@ -15,9 +14,11 @@ from golem_host.kernels import library
 from golem_host.ops import Recording
 from golem_host.testing.tiny import tiny_gguf
 from golem_host.weights.gguf import open_gguf
+from oracle_client import Oracle
 
 TOKENS = np.random.default_rng(1).integers(0, 256, 33).tolist()
-TYPES = "F32 F16 BF16 Q4_0 Q4_1 Q5_0 Q5_1 Q8_0 Q2_K Q3_K Q4_K Q5_K Q6_K IQ4_NL IQ4_XS TQ1_0 TQ2_0 MXFP4".split()
+TYPES = ["F32", "F16", "BF16", "Q4_0", "Q4_1", "Q5_0", "Q5_1", "Q8_0", "Q2_K", "Q3_K", "Q4_K", "Q5_K", "Q6_K"]
+TYPES += ["IQ4_NL", "IQ4_XS", "TQ1_0", "TQ2_0", "MXFP4"]
 
 EXACT = 1e-6
 """Relative: the same rounding of activations and the same integers, float32 sums in another order."""

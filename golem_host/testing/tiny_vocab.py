@@ -1,7 +1,7 @@
-"""Small but real vocabularies for tiny checkpoints: byte-level BPE with merges, and SentencePiece pieces with byte fallback.
+"""Small but real vocabularies for tiny checkpoints: byte-level BPE, and SentencePiece with byte fallback.
 
-Both hold the pieces of a short word list with every prefix a merge passes through, so that encoding walks the same paths as
-in a large vocabulary. No torch, no gguf.
+Both hold the pieces of a short word list with every prefix a merge passes through, so that encoding walks the same
+paths as in a large vocabulary. No torch, no gguf.
 """
 
 from __future__ import annotations
@@ -14,8 +14,8 @@ NORMAL, UNKNOWN, CONTROL, USER_DEFINED, BYTE = 1, 2, 3, 4, 6
 
 WORDS = (
     " the", " of", " and", " to", " in", " is", " that", " for", " it", " with", " was", " on", " as", " are", " you",
-    "ing", "ion", "ed", "er", "es", "The", "He", "ello", " world", " a", " b", " c", " (", "):", " =", "  ", "    ", "\n\n",
-    "def", " return", "12", "00", " \u043f\u0440\u0438", "\u00e9", "\u4f60\u597d",
+    "ing", "ion", "ed", "er", "es", "The", "He", "ello", " world", " a", " b", " c", " (", "):", " =", "  ", "    ",
+    "\n\n", "def", " return", "12", "00", " \u043f\u0440\u0438", "\u00e9", "\u4f60\u597d",
 )  # fmt: skip
 
 CHATML = (
@@ -25,14 +25,15 @@ CHATML = (
 
 TURNS = (
     "{{ bos_token }}{% for message in messages %}<start_of_turn>"
-    "{{ 'model' if message['role'] == 'assistant' else message['role'] }}\n{{ message['content'] }}<end_of_turn>\n{% endfor %}"
+    "{{ 'model' if message['role'] == 'assistant' else message['role'] }}\n{{ message['content'] }}<end_of_turn>\n"
+    "{% endfor %}"
     "{% if add_generation_prompt %}<start_of_turn>model\n{% endif %}"
 )
 
 
 @dataclass(frozen=True)
 class Vocabulary:
-    """Pieces with their types; `scores` for SentencePiece, `merges` for BPE; `keys` are the further tokenizer metadata."""
+    """Pieces with their types; `scores` for SentencePiece, `merges` for BPE; `keys` are further tokenizer metadata."""
 
     model: str
     tokens: list[str]
@@ -54,7 +55,10 @@ def printable_bytes() -> list[str]:
 
 
 def byte_bpe(pre: str, specials: Sequence[str], visible: Sequence[str] = ()) -> Vocabulary:
-    """Byte-level BPE with pre-tokenizer `pre`; `specials` become control tokens, the first is bos and eos; `visible` user-defined ones."""
+    """Byte-level BPE with pre-tokenizer `pre`; `specials` become control tokens, `visible` user-defined ones.
+
+    The first of `specials` is bos and eos.
+    """
     alphabet = printable_bytes()
     tokens = list(alphabet)
     merges: list[str] = []
@@ -81,7 +85,10 @@ def byte_bpe(pre: str, specials: Sequence[str], visible: Sequence[str] = ()) -> 
 def sentencepiece(
     head: Sequence[str], specials: Sequence[str], keys: dict[str, bool | int | str], template: str
 ) -> Vocabulary:
-    """SentencePiece pieces: `head` (pad, bos, eos, unk in the family's order), 256 byte tokens, words with their prefixes, characters, `specials`."""
+    """SentencePiece: `head` (pad, bos, eos, unk as the family orders them), byte tokens, words, characters, `specials`.
+
+    Every prefix of a word is a piece, as merging needs.
+    """
     tokens = list(head)
     types = [UNKNOWN if token == "<unk>" else CONTROL for token in head]
     scores = [0.0] * len(head)

@@ -1,15 +1,18 @@
-"""Record what llama.cpp answers on a real file, for tests that run without it: python collect_truth.py MODEL.gguf
-FAMILY OUT.json
+"""Record what llama.cpp answers on a real file, for tests that run without it.
+
+python collect_truth.py MODEL.gguf FAMILY OUT.json
 
 Products with quantized weights round activations to eight bits, so a difference in the last bit of a sum grows to
-tenths of a logit within a few layers: llama.cpp parts from itself on most prompts when its batch size, cache type,
-attention or weight packing changes. So the prompts kept are those where it does not: 48 greedy tokens (fewer after an
-end token) are the same under all of `SETTINGS`. Two of a kind are kept at most.
+tenths of a logit within a few layers: llama.cpp parts from itself on most prompts when its batch size, cache type or
+attention changes. Only where it does not is there one right answer. So a prompt is kept when its 48 greedy tokens
+(fewer after an end token) are the same under all of `SETTINGS` and the two likeliest tokens never come within
+`NEAR_TIE` of each other; of each kind the one whose answer is least in doubt.
 
-Per prompt: its ids, tokens, text, and at every step the runner-up and how far its log probability lies behind under the
-first setting. `next_tokens`: after the first prompt, the 50 likeliest tokens with their log probability under each
+Per prompt: its ids, tokens, text, and at every step the least distance, over the settings, of the second log
+probability
+from the first. `next_tokens`: after the first prompt, the 50 likeliest tokens with their log probability under each
 setting,
-from which a test takes how far two right answers lie apart.
+from which a test takes how far right answers lie apart.
 """
 
 from __future__ import annotations
@@ -28,12 +31,9 @@ SETTINGS: dict[str, dict[str, Any]] = {
     "float16 cache": {},
     "float32 cache": {"cache": "f32"},
     "one token at a time": {"chunk": 1},
-    "four tokens at a time, float32 cache": {"chunk": 4, "cache": "f32"},
-    "repacked weights": {"repack": True},
     "flash attention": {"flash": True},
-    "flash attention, repacked weights, four tokens at a time": {"flash": True, "repack": True, "chunk": 4},
 }
-KEPT_OF_A_KIND = 2
+NEAR_TIE = 0.05
 
 
 def one_line_each(truth: dict[str, Any]) -> str:
@@ -44,40 +44,23 @@ def one_line_each(truth: dict[str, Any]) -> str:
 
 
 def agreed(model: str, family: str) -> list[dict[str, Any]]:
-    """The candidates that all settings answer alike."""
-    kinds = [(kind, text) for kind, texts in candidates(family).items() for text in texts]
-    answers: list[dict[str, Any]] = []
+    """The candidates that all settings answer alike and without a near tie, one of a kind."""
+    left = [{"kind": kind, "text": text} for kind, texts in candidates(family).items() for text in texts]
     for setting, members in SETTINGS.items():
-        request = {
-            "model": model,
-            "prompts": [text for _, text in kinds],
-            "count": 48,
-            "top": 2,
-            "threads": 1,
-            **members,
-        }
-        new = greedy(request)["prompts"]
-        answers = answers or new
-        alike = [mine["tokens"] == its["tokens"] for mine, its in zip(answers, new, strict=True)]
-        print(f"{setting}: {sum(alike)} of {len(alike)} left", file=sys.stderr)
-        kinds = [kind for kind, same in zip(kinds, alike, strict=True) if same]
-        answers = [answer for answer, same in zip(answers, alike, strict=True) if same]
-    kept: list[dict[str, Any]] = []
-    for (kind, text), answer in zip(kinds, answers, strict=True):
-        if sum(each["kind"] == kind for each in kept) == KEPT_OF_A_KIND:
-            continue
-        kept.append(
-            {
-                "kind": kind,
-                "text": text,
-                "prompt": answer["prompt"],
-                "tokens": answer["tokens"],
-                "answer": answer["text"],
-                "runners_up": [step[1][0] for step in answer["steps"]],
-                "gaps": [round(step[0][1] - step[1][1], 4) for step in answer["steps"]],
-            }
-        )
-    return kept
+        request = {"model": model, "prompts": [each["text"] for each in left], "count": 48, "top": 2, **members}
+        for each, answer in zip(left, greedy(request | {"threads": 1})["prompts"], strict=True):
+            gaps = [round(first[1] - second[1], 4) for first, second in answer["steps"]]
+            each.setdefault("prompt", answer["prompt"])
+            each.setdefault("tokens", answer["tokens"])
+            each.setdefault("answer", answer["text"])
+            each["alike"] = each["tokens"] == answer["tokens"]
+            each["gaps"] = [min(pair) for pair in zip(each.get("gaps", gaps), gaps, strict=False)]
+        left = [each for each in left if each.pop("alike") and min(each["gaps"]) >= NEAR_TIE]
+        print(f"{setting}: {len(left)} left", file=sys.stderr)
+    surest: dict[str, dict[str, Any]] = {}
+    for each in sorted(left, key=lambda each: min(each["gaps"])):
+        surest[each["kind"]] = each
+    return [each for each in left if surest[each["kind"]] is each]
 
 
 def next_tokens(model: str, prompt: list[int]) -> list[list[float]]:

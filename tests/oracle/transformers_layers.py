@@ -1,13 +1,14 @@
-"""transformers as an oracle: run a GGUF's weights through the model class of its family, in float32 with eager attention.
+"""transformers as an oracle: a GGUF's weights in the model class of its family, float32, eager attention.
 
-Run by the oracle interpreter (transformers, torch, gguf). Request on stdin: `model` (path of a llama, gemma3 or qwen3 GGUF),
-`tokens` (ids), `output` (npz path). The npz holds float32 arrays (tokens, features), named as llama.cpp names them:
-`attn_out-N` (after the output projection), `ffn_out-N`, `l_out-N` (the stream after block N), `result_norm`, `logits`.
+Run by the oracle interpreter (transformers, torch, gguf). Request on stdin: `model` (path of a llama, gemma3 or qwen3
+GGUF), `tokens` (ids), `output` (npz path). The npz holds float32 arrays (tokens, features), named as llama.cpp names
+them: `attn_out-N` (after the output projection), `ffn_out-N`, `l_out-N` (the stream after block N), `result_norm`,
+`logits`.
 
-What the GGUF converter changed is undone: llama's query and key rows are taken out of their interleaved order, Gemma's norm
-weights lose the 1 that was added. `rope_freqs.weight` divides the rotary frequencies. Where ggml, and this host after it,
-keeps half precision, so does this pass: keys and values as the cache holds them, and the tanh GELU's argument and result.
-Without that the two would differ by 1e-3 and hide smaller faults.
+What the GGUF converter changed is undone: llama's query and key rows are taken out of their interleaved order, Gemma's
+norm weights lose the 1 that was added. `rope_freqs.weight` divides the rotary frequencies. Where ggml, and this host
+after it, keeps half precision, so does this pass: keys and values as the cache holds them, and the tanh GELU's argument
+and result. Without that the two would differ by 1e-3 and hide smaller faults.
 """
 
 from __future__ import annotations

@@ -8,9 +8,8 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-from family_forward import apart, forward
-from oracle_client import Oracle
 
+from family_forward import apart, forward
 from golem_host.api import Job, StepwiseLane
 from golem_host.devices.cpu import CpuBackend
 from golem_host.text.tokenizer import tokenizer_from_gguf
@@ -20,16 +19,18 @@ from golem_host_chat.generation import Completion, Generation
 from golem_host_chat.passes import Passes
 from golem_host_chat.sampling_params import SamplingParams
 from golem_host_chat.stepper import ChatStepper
+from oracle_client import Oracle
 
 DATA = Path(__file__).parent / "data"
 
 LAYER_TOLERANCE = 2e-4
-"""Relative to each layer's values, a layer's worth. float32 sums in another order differ by 3e-7; what grows is a key, value
-or GELU that this difference pushes over a half-precision border (5e-4 of that one value). A wrong term costs 1e-2 or more."""
+"""Relative to each layer's values, a layer's worth. float32 sums in another order differ by 3e-7; what grows is a key,
+value or GELU that this difference pushes over a half-precision border (5e-4 of that one value). A wrong term costs 1e-2
+or more."""
 
 HALF_TOLERANCE = 3e-3
-"""Against llama.cpp on float32 weights: it also rounds queries and attention weights to half precision, this host does not
-(2e-4 to 4e-4 of a layer's values, growing with depth)."""
+"""Against llama.cpp on float32 weights: it also rounds queries and attention weights to half precision, this host does
+not (2e-4 to 4e-4 of a layer's values, growing with depth)."""
 
 TEXTS = (
     "Hello world, it was the best of times\n\n  def f(a):\n    return 12 + 2000",
@@ -51,7 +52,9 @@ def check_layers(path: Path, oracle: Oracle, backend: CpuBackend, tokens: list[i
     layers = sum(name.startswith("l_out-") for name in found)
     assert layers == sum(name.startswith("l_out-") for name in expected) > 0
     distances = {name: apart(found[name], expected[name]) for name in found}
-    assert distances.keys() == {"result_norm", "logits"} | {f"{p}-{i}" for p in ("attn_out", "l_out") for i in range(layers)}
+    assert distances.keys() == {"result_norm", "logits"} | {
+        f"{p}-{i}" for p in ("attn_out", "l_out") for i in range(layers)
+    }
     for name, distance in distances.items():
         depth = int(name.rsplit("-")[-1]) if "-" in name else layers - 1
         assert distance < LAYER_TOLERANCE * (depth + 1), f"{name}: {distances}"
@@ -66,8 +69,9 @@ def check_float_logits(path: Path, oracle: Oracle, backend: CpuBackend, tokens: 
 def check_quantized_logits(path: Path, oracle: Oracle, backend: CpuBackend, tokens: list[int]) -> None:
     """Logits of every token on quantized weights, against llama.cpp.
 
-    Activations are rounded to eight bits before each product, so the smallest difference is made some thousand times larger
-    at every product. How far right answers lie apart is measured, not guessed: llama.cpp's own with a float32 cache.
+    Activations are rounded to eight bits before each product, so the smallest difference is made some thousand times
+    larger at every product. How far right answers lie apart is measured, not guessed: llama.cpp's own with a float32
+    cache.
     """
     expected = oracle.llama("logits", path, tokens=tokens, every=True)["logits"]
     other = oracle.llama("logits", path, tokens=tokens, every=True, cache="f32")["logits"]
@@ -128,7 +132,9 @@ def check_recorded_greedy(recorded: dict[str, Any], model: Path, backend: CpuBac
             continue
         pairs = enumerate(zip(answer.tokens, prompt["tokens"], strict=False))
         at = next((step for step, (mine, its) in pairs if mine != its), len(answer.tokens))
-        assert prompt["gaps"][at] <= 0.05, f"{prompt['text']!r} parts at {at}: {answer.text!r}, not {prompt['answer']!r}"
+        assert prompt["gaps"][at] <= 0.05, (
+            f"{prompt['text']!r} parts at {at}: {answer.text!r}, not {prompt['answer']!r}"
+        )
         parted.append(prompt["text"])
     assert len(parted) <= len(prompts) // 10, parted
 
