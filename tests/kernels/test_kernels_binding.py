@@ -119,3 +119,15 @@ def test_an_unknown_instruction_set_is_refused(monkeypatch, tmp_path, isa):
     monkeypatch.setenv("GOLEM_ISA", isa)
     with pytest.raises(LibraryError, match=f"GOLEM_ISA={isa}"):
         Kernels(Path(shutil.copy(library.library_path(), tmp_path / "fresh.so")))
+
+
+def test_an_empty_choice_is_no_choice(monkeypatch, tmp_path):
+    if not library.library_path().is_file():
+        pytest.skip(library.why_missing())
+    names = []
+    for number in range(2):
+        monkeypatch.setenv("GOLEM_ISA", "")
+        if number:
+            monkeypatch.delenv("GOLEM_ISA")
+        names.append(Kernels(Path(shutil.copy(library.library_path(), tmp_path / f"{number}.so"))).isa)
+    assert names[0] == names[1]

@@ -28,10 +28,9 @@ bool has_avx512() {
 
 Kernels choose() {
   Kernels table{};
-  const char *wanted = getenv("GOLEM_ISA");
-  const auto allows = [&](const char *name) { return wanted == nullptr || strcmp(wanted, name) == 0; };
-  (void)allows;
 #if defined(GOLEM_X86)
+  const char *wanted = getenv("GOLEM_ISA");
+  const auto allows = [&](const char *name) { return wanted == nullptr || *wanted == 0 || strcmp(wanted, name) == 0; };
   __builtin_cpu_init();
   if (has_avx512() && allows("avx512-vnni")) {
     avx512::fill(table);

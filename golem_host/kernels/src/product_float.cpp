@@ -36,11 +36,11 @@ void tile(const Product &p, int64_t o, int64_t c) {
     for (int j = 0; j < C; j++) s[i][j] = zero();
   int64_t k = 0;
   for (; k + kWidth <= p.k; k += kWidth) {
-    vf a[M];
-    for (int i = 0; i < M; i++) a[i] = W::get(w[i] + k);
-    for (int j = 0; j < C; j++) {
-      const vf b = load(x[j] + k);
-      for (int i = 0; i < M; i++) s[i][j] = fma(a[i], b, s[i][j]);
+    vf b[C];
+    for (int j = 0; j < C; j++) b[j] = load(x[j] + k);
+    for (int i = 0; i < M; i++) {
+      const vf a = W::get(w[i] + k);
+      for (int j = 0; j < C; j++) s[i][j] = fma(a, b[j], s[i][j]);
     }
   }
   if (k < p.k) {
@@ -56,17 +56,20 @@ void tile(const Product &p, int64_t o, int64_t c) {
   }
 }
 
+// The tile whose sums, inputs and one weight vector fit the registers: 32 with the wide vectors, else 16.
+constexpr int kTileRows = 4, kTileColumns = kWidth == 16 ? 4 : 3;
+
 template <class W, int M>
 void columns(const Product &p, int64_t o) {
   int64_t c = 0;
-  for (; c + 3 <= p.rows; c += 3) tile<W, M, 3>(p, o, c);
+  for (; c + kTileColumns <= p.rows; c += kTileColumns) tile<W, M, kTileColumns>(p, o, c);
   for (; c < p.rows; c++) tile<W, M, 1>(p, o, c);
 }
 
 template <class W>
 void product(const Product &p, int64_t begin, int64_t end) {
   int64_t o = begin;
-  for (; o + 4 <= end; o += 4) columns<W, 4>(p, o);
+  for (; o + kTileRows <= end; o += kTileRows) columns<W, kTileRows>(p, o);
   for (; o < end; o++) columns<W, 1>(p, o);
 }
 

@@ -32,8 +32,6 @@ struct Activations {
 // because pointers to every array of every row would not fit the registers.
 template <class F>
 struct Blocks32 {
-  static constexpr int64_t kInputs = 32;
-
   template <int C>
   static void run(const uint8_t *w, int64_t stride, int64_t k, const Activations &x, vf *sum) {
     const uint8_t *first = w;
@@ -60,7 +58,6 @@ struct Blocks32 {
 // Super-blocks of 256 with Q8_K activations.
 template <class F>
 struct Blocks256 {
-  static constexpr int64_t kInputs = 256;
   static constexpr int kSubs = 256 / F::kSub;
 
   // The parts of one group from part p on: whole[c] += scale * (q . x).

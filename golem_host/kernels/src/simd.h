@@ -5,6 +5,7 @@
 //
 // vf holds kWidth floats, with + - * / and:
 //   fma(a, b, c) = a * b + c   smaller(a, b), larger(a, b): b where either is NaN
+//   sum(a): of all lanes; sum_4(a, out): of four vectors, the same bits as sum
 //   load_n / store_n: the first n < kWidth lanes, the others 0 / untouched
 #pragma once
 

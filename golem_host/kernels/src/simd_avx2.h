@@ -64,6 +64,15 @@ GOLEM_INLINE float sum(vf a) {
   const __m128 q = _mm_add_ps(h, _mm_movehl_ps(h, h));
   return _mm_cvtss_f32(_mm_add_ss(q, _mm_movehdup_ps(q)));
 }
+GOLEM_INLINE __m256 sum_halves(vf a, vf b) {  // of a to the low, of b to the high half
+  return _mm256_add_ps(_mm256_permute2f128_ps(a, b, 0x20), _mm256_permute2f128_ps(a, b, 0x31));
+}
+GOLEM_INLINE void sum_4(const vf *a, float *out) {
+  const __m256 ab = sum_halves(a[0], a[1]), cd = sum_halves(a[2], a[3]);
+  const __m256 pairs = _mm256_add_ps(_mm256_unpacklo_ps(ab, cd), _mm256_unpackhi_ps(ab, cd));
+  const __m256 sums = _mm256_add_ps(pairs, _mm256_permute_ps(pairs, 0x4e));
+  _mm_storeu_ps(out, _mm_unpacklo_ps(_mm256_castps256_ps128(sums), _mm256_extractf128_ps(sums, 1)));
+}
 GOLEM_INLINE float largest(vf a) {
   const __m128 h = _mm_max_ps(_mm256_castps256_ps128(a), _mm256_extractf128_ps(a, 1));
   const __m128 q = _mm_max_ps(h, _mm_movehl_ps(h, h));

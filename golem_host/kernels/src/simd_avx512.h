@@ -57,6 +57,16 @@ GOLEM_INLINE float sum(vf a) {
   const __m128 q = _mm_add_ps(h, _mm_movehl_ps(h, h));
   return _mm_cvtss_f32(_mm_add_ss(q, _mm_movehdup_ps(q)));
 }
+GOLEM_INLINE __m512 sum_halves(vf a, vf b) {  // of a to the low, of b to the high half
+  return _mm512_add_ps(_mm512_shuffle_f32x4(a, b, 0x44), _mm512_shuffle_f32x4(a, b, 0xee));
+}
+GOLEM_INLINE void sum_4(const vf *a, float *out) {
+  const __m512 ab = sum_halves(a[0], a[1]), cd = sum_halves(a[2], a[3]);
+  const __m512 quarters = _mm512_add_ps(_mm512_shuffle_f32x4(ab, cd, 0x88), _mm512_shuffle_f32x4(ab, cd, 0xdd));
+  const __m512 pairs = _mm512_add_ps(quarters, _mm512_permute_ps(quarters, 0x4e));
+  const __m512 sums = _mm512_add_ps(pairs, _mm512_permute_ps(pairs, 0xb1));
+  _mm_storeu_ps(out, _mm512_castps512_ps128(_mm512_permutexvar_ps(_mm512_setr_epi32(0, 4, 8, 12, 0, 4, 8, 12, 0, 4, 8, 12, 0, 4, 8, 12), sums)));
+}
 GOLEM_INLINE float largest(vf a) {
   const __m256 o = _mm256_max_ps(_mm512_castps512_ps256(a), _mm512_extractf32x8_ps(a, 1));
   const __m128 h = _mm_max_ps(_mm256_castps256_ps128(o), _mm256_extractf128_ps(o, 1));

@@ -70,6 +70,9 @@ GOLEM_INLINE float sum(vf a) {
   const float *v = a.v;
   return ((v[0] + v[4]) + (v[2] + v[6])) + ((v[1] + v[5]) + (v[3] + v[7]));
 }
+GOLEM_INLINE void sum_4(const vf *a, float *out) {
+  for (int i = 0; i < 4; i++) out[i] = sum(a[i]);
+}
 GOLEM_INLINE float largest(vf a) {
   float m = a.v[0];
   for (int i = 1; i < kWidth; i++) m = a.v[i] > m ? a.v[i] : m;
