@@ -209,3 +209,13 @@ def test_due_is_the_earliest_deadline() -> None:
     for deadline in (None, 4.0, 3.0):
         lane.submit(Job(9, deadline=deadline))
     assert lane.due(0.0) == 3.0
+
+
+def test_the_note_of_a_pass_is_the_steppers_own() -> None:
+    lane, stepper = lane_of(1)
+    lane.submit(Job(2))
+    lane.run(0.0)
+    assert lane.pass_note() == "1 in flight"
+    stepper.step = lambda: "all of them"  # pyright: ignore[reportAttributeAccessIssue]
+    lane.run(0.0)
+    assert lane.pass_note() == "all of them"

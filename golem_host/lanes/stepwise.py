@@ -23,9 +23,10 @@ class Stepper(Protocol):
         """Seat a job; False when no seat is free now (it stays first in line). Raising fails that job alone."""
         ...
 
-    def step(self) -> None:
+    def step(self) -> str | None:
         """Run one bounded pass over everything seated; end the jobs that end and free their seats.
 
+        The answer says what went in, for `--debug-batches`.
         An error that belongs to one job is that job's (`job.fail`, seat freed); raising fails every job of the pass.
         """
         ...
@@ -62,9 +63,13 @@ class StepwiseLane(Lane):
         self._clock = clock
         self._seated: list[Job[Any]] = []
         self._last_pass = 0.0
+        self._carried: str | None = None
 
     def in_flight(self) -> list[Job[Any]]:
         return list(self._seated)
+
+    def pass_note(self) -> str:
+        return self._carried or super().pass_note()
 
     def due(self, now: float) -> float | None:
         queued = super().due(now)
@@ -87,8 +92,9 @@ class StepwiseLane(Lane):
         self._seat_waiting()
         if self._seated:
             started = self._clock()
+            self._carried = None
             try:
-                self.stepper.step()
+                self._carried = self.stepper.step()
             except Exception as error:
                 log.exception("%s: a pass failed", self.name)
                 self._fail_pass(error)

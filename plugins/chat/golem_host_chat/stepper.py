@@ -64,8 +64,9 @@ class ChatStepper:
         self._conversations.append(conversation)
         return True
 
-    def step(self) -> None:
+    def step(self) -> str:
         columns, fed = self._gather()
+        carried = [f"slot {c.slot.index} {'reads' if c.reading else 'draws'} {len(tokens)}" for c, tokens in fed]
         started = time.monotonic()
         logits = self.passes.run(columns)
         self._adapt(len(columns), time.monotonic() - started)
@@ -75,6 +76,7 @@ class ChatStepper:
             if not conversation.reading:
                 self._draw(conversation, logits[row])
                 row += 1
+        return f"{', '.join(carried)}; {len(columns)} columns"
 
     def release(self, job: Job[Generation]) -> None:
         for conversation in [c for c in self._conversations if c.job is job]:
