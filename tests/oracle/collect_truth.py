@@ -6,7 +6,7 @@ Products with quantized weights round activations to eight bits, so a difference
 tenths of a logit within a few layers: llama.cpp parts from itself on most prompts when its batch size, cache type or
 attention changes. Only where it does not is there one right answer. So a prompt is kept when its 48 greedy tokens
 (fewer after an end token) are the same under all of `SETTINGS` and the two likeliest tokens never come within
-`NEAR_TIE` of each other; of each kind the one whose answer is least in doubt.
+`NEAR_TIE` of each other; of each kind the two whose answers are least in doubt.
 
 Per prompt: its ids, tokens, text, and at every step the least distance, over the settings, of the second log
 probability
@@ -34,6 +34,7 @@ SETTINGS: dict[str, dict[str, Any]] = {
     "flash attention": {"flash": True},
 }
 NEAR_TIE = 0.05
+OF_A_KIND = 2
 
 
 def one_line_each(truth: dict[str, Any]) -> str:
@@ -44,7 +45,7 @@ def one_line_each(truth: dict[str, Any]) -> str:
 
 
 def agreed(model: str, family: str) -> list[dict[str, Any]]:
-    """The candidates that all settings answer alike and without a near tie, one of a kind."""
+    """The candidates that all settings answer alike and without a near tie, few of a kind."""
     left = [{"kind": kind, "text": text} for kind, texts in candidates(family).items() for text in texts]
     for setting, members in SETTINGS.items():
         request = {"model": model, "prompts": [each["text"] for each in left], "count": 48, "top": 2, **members}
@@ -57,10 +58,12 @@ def agreed(model: str, family: str) -> list[dict[str, Any]]:
             each["gaps"] = [min(pair) for pair in zip(each.get("gaps", gaps), gaps, strict=False)]
         left = [each for each in left if each.pop("alike") and min(each["gaps"]) >= NEAR_TIE]
         print(f"{setting}: {len(left)} left", file=sys.stderr)
-    surest: dict[str, dict[str, Any]] = {}
-    for each in sorted(left, key=lambda each: min(each["gaps"])):
-        surest[each["kind"]] = each
-    return [each for each in left if surest[each["kind"]] is each]
+
+    def rank(each: dict[str, Any]) -> int:
+        """How many of its kind are surer."""
+        return sum(min(other["gaps"]) > min(each["gaps"]) for other in left if other["kind"] == each["kind"])
+
+    return [each for each in left if rank(each) < OF_A_KIND]
 
 
 def next_tokens(model: str, prompt: list[int]) -> list[list[float]]:

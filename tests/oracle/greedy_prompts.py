@@ -9,6 +9,7 @@ CANDIDATES: dict[str, list[str]] = {
         "Once upon a time there was a little girl who lived in a small house at the edge of the forest. Every day she",
         "To be, or not to be, that is the question:",
         "We hold these truths to be self-evident, that all men are created equal, that they are endowed by their",
+        "I think that I think that I think that I think that I think that",
     ],
     "facts": [
         "Question: What is the capital of France, and which river flows through it?\nAnswer:",
@@ -16,6 +17,8 @@ CANDIDATES: dict[str, list[str]] = {
         "The planets of the solar system in order are Mercury, Venus,",
         "The twelve months of the year are January, February, March,",
         "Water boils at 100 degrees Celsius and freezes at",
+        "one, two, three, four, five, six, seven, eight,",
+        "Monday, Tuesday, Wednesday, Thursday, Friday, Saturday, Sunday, Monday, Tuesday,",
     ],
     "python": [
         'def fibonacci(n):\n    """Return the n-th Fibonacci number."""\n',
@@ -23,12 +26,15 @@ CANDIDATES: dict[str, list[str]] = {
         "for i in range(10):\n    print(i)\n\nfor i in range(20):\n",
         "class Stack:\n    def __init__(self):\n        self.items = []\n\n    def push(self, item):\n",
         "def add(a, b):\n    return a + b\n\n\ndef subtract(a, b):\n    return a - b\n\n\ndef multiply(a, b):\n",
+        "assert f(1) == 1\nassert f(2) == 2\nassert f(3) == 3\nassert f(4) == 4\n",
     ],
     "c": [
         "#include <stdio.h>\n\nint main(int argc, char **argv) {\n",
         '#include <stdio.h>\n\nint main(void) {\n    printf("Hello, world!\\n");\n',
         "int max(int a, int b) {\n    if (a > b) {\n        return a;\n    }\n",
         "for (int i = 0; i < n; i++) {\n    for (int j = 0; j < n; j++) {\n        c[i][j] = 0;\n",
+        "case 1: return 1;\ncase 2: return 2;\ncase 3: return 3;\ncase 4: return 4;\n",
+        "int a1 = 1;\nint a2 = 2;\nint a3 = 3;\nint a4 = 4;\n",
     ],
     "markup": [
         '{"name": "Ada Lovelace", "born": 1815, "fields": [',
@@ -42,16 +48,20 @@ CANDIDATES: dict[str, list[str]] = {
         "Les jours de la semaine sont lundi, mardi,",
         "Liberté, égalité,",
         "Je m'appelle Marie et j'ai vingt ans. Je",
+        "Bonjour le monde. Bonjour le monde. Bonjour le monde. Bonjour",
+        "un, deux, trois, quatre, cinq, six, sept, huit, neuf, dix, un, deux, trois,",
     ],
     "german": [
         "Der schnelle braune Fuchs springt über den faulen Hund. Der schnelle braune Fuchs",
         "Die Tage der Woche heißen Montag, Dienstag,",
         "Es war einmal ein König, der hatte",
+        "eins, zwei, drei, vier, fünf, eins, zwei, drei, vier, fünf, eins, zwei,",
     ],
     "russian": [
         "Москва — столица России. В ней",
         "один, два, три, четыре, пять,",
         "Да да да да да да",
+        "Привет, мир! Привет, мир! Привет, мир! Привет,",
     ],
     "chinese": [
         "今天天气很好，我们",
@@ -76,11 +86,15 @@ CANDIDATES: dict[str, list[str]] = {
         "A is for apple, B is for banana, C is for",
         "1. Red\n2. Green\n3. Blue\n4.",
         "a b c d e f g h i j",
+        "Step 1: Start.\nStep 2: Start.\nStep 3: Start.\nStep 4:",
+        "- a\n- b\n- c\n- a\n- b\n- c\n- a\n- b\n- c\n",
     ],
     "repetition": [
         "All work and no play makes Jack a dull boy.\nAll work and no play makes Jack a dull boy.\n",
         "The cat sat on the mat. The dog sat on the mat. The cat sat on",
         "left right left right left right",
+        "ha ha ha ha ha ha ha ha ha",
+        "A B A B A B A B A B A B",
     ],
 }
 
