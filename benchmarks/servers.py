@@ -48,7 +48,7 @@ class Server:
 def host(model: Path, *, slots: int, context: int, threads: int) -> list[str]:
     """The command of this host; `context` positions of all slots together."""
     flags = ["--parallel", str(slots), "--context", str(context), "--threads", str(threads), "--addr", "127.0.0.1:0"]
-    return [sys.executable, "-m", "golem_host", "--enable", "chat", "--chat-model", str(model), *flags]
+    return [sys.executable, "-P", "-m", "golem_host", "--enable", "chat", "--chat-model", str(model), *flags]
 
 
 def peer(model: Path, *, slots: int, context: int, threads: int) -> list[str]:

@@ -17,6 +17,7 @@ from pathlib import Path
 
 import pytest
 
+from golem_host.testing.command import Command
 from golem_host.testing.distributions import write_distribution
 
 ECHO = """
@@ -84,79 +85,13 @@ def golem_routes():
 """
 
 
-class Command:
-    """A running `golem-host`. Its output is read by a thread, so that it never blocks on a full pipe."""
-
-    def __init__(self, *words: str, env: dict[str, str]) -> None:
-        self.process = subprocess.Popen(
-            [sys.executable, "-m", "golem_host", *words],
-            stdin=subprocess.DEVNULL,
-            stdout=subprocess.PIPE,
-            stderr=subprocess.STDOUT,
-            text=True,
-            env=env,
-            # Not where the sources are: the installed package is meant.
-            cwd=env["GOLEM_HOME"],
-        )
-        self.lines: list[str] = []
-        self._arrived = threading.Condition()
-        self._ended = False
-        self._reader = threading.Thread(target=self._read)
-        self._reader.start()
-
-    def _read(self) -> None:
-        assert self.process.stdout is not None
-        for line in self.process.stdout:
-            with self._arrived:
-                self.lines.append(line.rstrip("\n"))
-                self._arrived.notify_all()
-        with self._arrived:
-            self._ended = True
-            self._arrived.notify_all()
-
-    def wait_for(self, pattern: str) -> re.Match[str]:
-        """The first line, past or to come, that matches."""
-
-        def found() -> re.Match[str] | None:
-            return next(filter(None, (re.search(pattern, line) for line in self.lines)), None)
-
-        with self._arrived:
-            self._arrived.wait_for(lambda: found() or self._ended, timeout=60)
-            match = found()
-        assert match, f"no line matches {pattern!r}:\n" + self.output
-        return match
-
-    def url(self) -> str:
-        return self.wait_for(r"^Ready: (http://\S+)$")[1]
-
-    @property
-    def output(self) -> str:
-        return "\n".join(self.lines)
-
-    def end(self) -> int:
-        """Wait for the end; the exit code."""
-        code = self.process.wait(timeout=60)
-        self._reader.join(timeout=60)
-        return code
-
-    def stop(self) -> None:
-        if self.process.poll() is None:
-            self.process.kill()
-        self.end()
-        assert self.process.stdout is not None
-        self.process.stdout.close()
-
-
 @pytest.fixture
 def environment(tmp_path: Path) -> dict[str, str]:
-    """The environment of a host that has the echo plugin installed; `GOLEM_HOME` is an empty folder."""
+    """What makes the echo plugin an installed one."""
     site = tmp_path / "site"
     write_distribution(site, "golem-echo", plugins={"echo": "echo_plugin"}, modules={"echo_plugin": ECHO})
     (tmp_path / "parrot.bin").write_text("good")
-    kept = {name: value for name, value in os.environ.items() if not name.startswith("GOLEM_")}
-    (tmp_path / "home").mkdir()
     return {
-        **kept,
         "PYTHONPATH": os.pathsep.join(filter(None, (str(site), os.environ.get("PYTHONPATH")))),
         "GOLEM_HOME": str(tmp_path / "home"),
     }
@@ -173,7 +108,8 @@ def command(environment: dict[str, str]) -> Iterator:
 
     yield start
     for one in running:
-        one.stop()
+        one.process.kill()
+        one.end()
 
 
 @pytest.fixture
@@ -192,7 +128,7 @@ def get(url: str, data: bytes | None = None) -> tuple[int, dict]:
 
 def test_start_serve_and_stop(command, flags):
     host = command(*flags)
-    url = host.url()
+    url = host.url
     line = host.wait_for("^polly: ")
     assert re.fullmatch(r"polly: parrot 1\.5M, F32 4 B, 8 slots, cpu, loaded in \d+\.\d\d s", line.string)
     host.wait_for(f"listening on {re.escape(url)}")
@@ -208,7 +144,7 @@ def test_start_serve_and_stop(command, flags):
 
 
 def test_many_connections_at_once(command, flags):
-    url = command(*flags).url()
+    url = command(*flags).url
     port = int(url.rpartition(":")[2])
     connections = [socket.create_connection(("127.0.0.1", port), timeout=60) for _ in range(1500)]
     try:
@@ -224,7 +160,7 @@ def test_many_connections_at_once(command, flags):
 @pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGINT])
 def test_the_first_signal_lets_answers_finish(command, flags, number):
     host = command(*flags)
-    url = host.url()
+    url = host.url
     answers = []
     client = threading.Thread(target=lambda: answers.append(get(url + "/slow?seconds=1")))
     client.start()
@@ -242,7 +178,7 @@ def test_the_first_signal_lets_answers_finish(command, flags, number):
 
 def test_the_second_signal_stops_at_once(command, flags):
     host = command(*flags)
-    url = host.url()
+    url = host.url
     failures = []
 
     def call() -> None:
@@ -263,11 +199,10 @@ def test_the_second_signal_stops_at_once(command, flags):
 
 
 def test_it_can_be_stopped_when_nobody_reads_what_it_prints(environment, flags):
-    words = [sys.executable, "-m", "golem_host", *flags]
+    words = [sys.executable, "-P", "-m", "golem_host", *flags]
     with subprocess.Popen(
         words,
-        env=environment,
-        cwd=environment["GOLEM_HOME"],
+        env={**os.environ, **environment},
         stdout=subprocess.PIPE,
         stderr=subprocess.DEVNULL,
         text=True,
@@ -320,7 +255,7 @@ def test_a_plugin_without_a_model_ends_the_command(command):
 
 def test_json_logs_are_json(command, flags):
     host = command(*flags, "--log-format", "json")
-    url = host.url()
+    url = host.url
     get(url + "/echo", b"hello")
     host.wait_for('"path": "/echo"')
     host.process.send_signal(signal.SIGTERM)

@@ -34,7 +34,7 @@ def test_the_demo_answers_the_curl(smollm2_path, tmp_path):
     (home / smollm2_path.name).symlink_to(smollm2_path)
     kept = {name: value for name, value in os.environ.items() if not name.startswith("GOLEM_")}
     with subprocess.Popen(
-        [sys.executable, "-m", "golem_host", "--demo", "--addr", "127.0.0.1:0"],
+        [sys.executable, "-P", "-m", "golem_host", "--demo", "--addr", "127.0.0.1:0"],
         env={**kept, "GOLEM_HOME": str(home)},
         cwd=tmp_path,
         stdout=subprocess.PIPE,

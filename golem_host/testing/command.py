@@ -17,17 +17,20 @@ START_SECONDS = 120.0
 class Command:
     """A running `golem-host WORDS`. Its output is read by a thread, so that it never blocks on a full pipe.
 
-    As a context manager it is terminated at the end and its exit code must be 0.
+    `env` is added to this process's environment without its GOLEM_ variables. As a context manager it is terminated at
+    the end and its exit code must be 0.
     """
 
     def __init__(self, *words: str, env: Mapping[str, str] | None = None, cwd: str | None = None) -> None:
+        own = {name: value for name, value in os.environ.items() if not name.startswith("GOLEM_")}
         self.process = subprocess.Popen(
-            [sys.executable, "-m", "golem_host", *words],
+            # -P: the installed package is meant, not a source tree that the tests may be started in.
+            [sys.executable, "-P", "-m", "golem_host", *words],
             stdin=subprocess.DEVNULL,
             stdout=subprocess.PIPE,
             stderr=subprocess.STDOUT,
             text=True,
-            env={**os.environ, **(env or {})},
+            env={**own, **(env or {})},
             cwd=cwd,
         )
         self.lines: list[str] = []

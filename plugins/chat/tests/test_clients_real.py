@@ -32,7 +32,7 @@ CONVERSATIONS: list[Any] = [
 def clients(smollm2_path: Path, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Clients]:
     folder = tmp_path_factory.mktemp("home")
     with server(
-        *("-m", "golem_host", "--enable", "chat", "--chat-model", f"{NAME}={smollm2_path}"),
+        *("-P", "-m", "golem_host", "--enable", "chat", "--chat-model", f"{NAME}={smollm2_path}"),
         *("--addr", "127.0.0.1:0", "--model-folder", str(folder)),
     ) as found:
         yield found
