@@ -40,7 +40,9 @@ class Sampler:
         self._penalties: RepetitionPenalties | None = None
         biases: dict[int, float] = {}
         for token, bias in [*params.logit_bias, *((token, -np.inf) for token in suppress)]:
-            biases[token] = biases.get(token, 0.0) + bias
+            # A vocabulary may hold tokens the model has no output for; they are never drawn anyway.
+            if token < vocab_size:
+                biases[token] = biases.get(token, 0.0) + bias
         self._bias_ids = np.fromiter(biases.keys(), np.int64, len(biases))
         with np.errstate(over="ignore"):
             self._biases = np.fromiter(biases.values(), np.float64, len(biases)).astype(np.float32)

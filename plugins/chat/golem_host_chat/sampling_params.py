@@ -180,9 +180,10 @@ def defaults_from_metadata(metadata: Mapping[str, Any]) -> SamplingParams:
             values["samplers"] = samplers_from(sequence.split(";"))
         except ValueError as error:
             raise ValueError(f"general.sampling.sequence: {error}") from error
-    elif sequence not in (None, ""):
+    elif not (sequence is None or isinstance(sequence, str)):
         raise ValueError("general.sampling.sequence: expected a string")
-    if metadata.get("general.sampling.mirostat") not in (None, 0):
+    mirostat = metadata.get("general.sampling.mirostat", 0)
+    if not isinstance(mirostat, int | float) or mirostat != 0:
         raise ValueError("general.sampling.mirostat: mirostat is not served")
     return replace(SamplingParams(), **values)
 

@@ -135,6 +135,8 @@ def test_an_unknown_tensor_is_named_once_and_skipped(
     ("metadata", "message"),
     [
         ({"llama.expert_count": 8}, "expert_count"),
+        ({"llama.expert_count": [0, 0]}, "expert_count"),
+        ({"llama.expert_count": "8"}, "expert_count"),
         ({"llama.rope.scaling.type": "longrope"}, "longrope"),
         ({"llama.rope.dimension_count": 8}, "rope"),
         ({"llama.attention.head_count_kv": 3}, "3 key heads"),

@@ -173,6 +173,14 @@ def test_suppressed_and_banned_tokens_are_never_drawn():
     assert {sampler.sample(np.zeros(4, np.float32)) for _ in range(60)} == {2, 3}
 
 
+@pytest.mark.parametrize("temperature", [0.0, 1.0])
+def test_tokens_the_model_has_no_output_for_may_be_biased_and_suppressed(temperature):
+    """A vocabulary may be longer than the rows of the model."""
+    params = replace(PLAIN, temperature=temperature, logit_bias=((0, 5.0), (4, -math.inf), (9, 100.0)))
+    sampler = Sampler(params, vocab_size=4, suppress=(7,))
+    assert sampler.sample(np.array([0.0, 1.0, -90.0, -90.0], np.float32)) in (0, 1)
+
+
 def test_the_window_of_the_penalties_moves_with_the_answer():
     params = SamplingParams(temperature=0, presence_penalty=10.0, repeat_last_n=2)
     sampler = Sampler(params, vocab_size=4, prompt=[3, 3, 0])

@@ -2,6 +2,7 @@ from __future__ import annotations
 
 import math
 
+import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
@@ -233,7 +234,10 @@ def test_the_file_brings_its_own_defaults():
         ("penalty_last_n", -1),
         ("sequence", "top_k;infill"),
         ("sequence", 3),
+        ("sequence", np.array([1, 2])),
         ("mirostat", 1),
+        ("mirostat", "2"),
+        ("mirostat", np.array([0, 0])),
     ],
 )
 def test_a_file_with_defaults_that_cannot_be_honoured_is_an_error_naming_the_key(key, value):

@@ -77,10 +77,10 @@ def refuse_keys(gguf: Gguf, *keys: str) -> None:
     """Refuse a file that sets one of `<architecture>.<key>` to something: a variant this family does not compute."""
     for key in keys:
         name = f"{gguf.architecture}.{key}"
-        if name in gguf.metadata and gguf.metadata[name] not in (0, 0.0, False):
-            raise GgufError(
-                gguf.path, f"'{name}' is {gguf.metadata[name]!r}: this variant of {gguf.architecture} is not served"
-            )
+        # An array is refused whatever it holds: it cannot be compared with a number, and no layer may differ.
+        value = gguf.metadata.get(name, 0)
+        if not isinstance(value, int | float) or value != 0:
+            raise GgufError(gguf.path, f"'{name}' is {value!r}: this variant of {gguf.architecture} is not served")
 
 
 def _scalar(gguf: Gguf, key: str, default: int | None) -> int:
