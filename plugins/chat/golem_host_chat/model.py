@@ -5,7 +5,7 @@ from __future__ import annotations
 import logging
 import re
 from collections.abc import Callable, Iterator, Mapping
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -36,9 +36,12 @@ class ChatModel(Model):
 
     def __init__(self, path: Path, *, name: str | None = None, device: str = "cpu") -> None:
         self.device = device
+        self.name = name or model_name(path)
+        self._read(path)
+
+    def _read(self, path: Path) -> None:
         with self._opened(path) as (gguf, family):
             self.path = gguf.path
-            self.name = name or model_name(gguf.path)
             self.aliases = (gguf.path.name,)
             self.architecture = self.family = gguf.architecture
             self.parameter_count = sum(tensor.elements for tensor in gguf.tensors.values())
@@ -48,6 +51,16 @@ class ChatModel(Model):
             self.embedding_length = family.embedding_length
             self.modified = max(part.stat().st_mtime for part in gguf.paths)
             self._cache_specs = family.caches()
+
+    def check(self) -> None:
+        """Read what only loading needs. Raises `ModelFileError` for what would keep the model from being served."""
+        from golem_host_chat.runtime import template_of, text_rules
+        from golem_host_chat.templates import TemplateError
+
+        with open_gguf(self.path) as gguf:
+            tokenizer, _ = text_rules(gguf)
+            with suppress(TemplateError):  # refuses conversations only
+                template_of(gguf, tokenizer, self.name)
 
     def slot_context(self, settings: Mapping[str, Any]) -> int:
         """Positions of one slot: an even share of `context`, no more than the checkpoint was trained for."""
@@ -71,6 +84,8 @@ class ChatModel(Model):
     def load(self, device: Device, settings: Mapping[str, Any], progress: Callable[[float], None]) -> ChatRuntime:
         from golem_host_chat.runtime import ChatRuntime
 
+        # The file may have been replaced since its header was read; what is told of a model is true of what answers.
+        self._read(self.path)
         context = self.slot_context(settings)
         if context < settings["context"] // settings["parallel"]:
             log.warning("%s was trained for %d positions; its slots hold no more", self.name, context)

@@ -88,6 +88,7 @@ def golem_identify(path: Path, settings: Settings) -> Identified | None:
         return None
     try:
         model = ChatModel(path)
+        model.check()
     except ModelFileError as error:
         try:
             with open_gguf(path) as gguf:

@@ -31,7 +31,7 @@ class ChatRuntime:
         self.slots: int = settings["parallel"]
         self.max_tokens: int | None = settings["max-tokens"]
         self._gguf = open_gguf(model.path)
-        self.tokenizer: Tokenizer = tokenizer_from_gguf(self._gguf)
+        self.tokenizer, self.sampling = text_rules(self._gguf)
         self.template: ChatTemplate | None = None
         self.template_fault = f"the file of model '{model.name}' has no chat template"
         """Why there is no template; chat is refused with it, completion still works."""
@@ -40,10 +40,6 @@ class ChatRuntime:
         except TemplateError as error:
             self.template_fault = error.message
             log.warning("%s; chat is refused, completion works", error.message)
-        try:
-            self.sampling: SamplingParams = defaults_from_metadata(self._gguf.metadata)
-        except ValueError as error:
-            raise ModelFileError(model.path, str(error)) from error
         self.passes = Passes(family_of(self._gguf), device.backend, slots=self.slots, context=context)
         stepper = ChatStepper(self.passes, self.tokenizer, cache_ttl=settings["cache-ttl"])
         self.lane = StepwiseLane(model.name, stepper, kind="chat", queue_limit=settings["queue"])
@@ -52,6 +48,15 @@ class ChatRuntime:
         """Give weights and caches back."""
         del self.passes, self.lane
         self._gguf.close()
+
+
+def text_rules(gguf: Gguf) -> tuple[Tokenizer, SamplingParams]:
+    """The file's tokenizer and sampling defaults. Raises `ModelFileError` for those that cannot be honoured."""
+    tokenizer = tokenizer_from_gguf(gguf)
+    try:
+        return tokenizer, defaults_from_metadata(gguf.metadata)
+    except ValueError as error:
+        raise ModelFileError(gguf.path, str(error)) from error
 
 
 def template_of(gguf: Gguf, tokenizer: Tokenizer, name: str) -> ChatTemplate | None:

@@ -9,11 +9,13 @@ from typing import Any
 import pytest
 
 from golem_host.api import Job, ModelFileError
+from golem_host.config import Settings
 from golem_host.devices.cpu import CpuBackend
 from golem_host.devices.device import Device
 from golem_host.testing.tiny import tiny_gguf
 from golem_host_chat.generation import Generation
 from golem_host_chat.model import ChatModel, model_name
+from golem_host_chat.plugin import golem_identify
 from golem_host_chat.runtime import ChatRuntime
 from golem_host_chat.sampling_params import SamplingParams
 
@@ -88,6 +90,42 @@ def test_damaged_sampling_defaults_are_refused_by_key(tmp_path: Path, device: De
     tiny_gguf(tmp_path / "m.gguf", metadata={"general.sampling.temp": "warm"})
     with pytest.raises(ModelFileError, match=r"general\.sampling\.temp"):
         load(tmp_path / "m.gguf", device)
+
+
+@pytest.mark.parametrize(
+    ("key", "value"),
+    [
+        ("tokenizer.ggml.pre", "of-tomorrow"),
+        ("tokenizer.ggml.model", "unigram"),
+        ("tokenizer.ggml.token_type", [1, 1]),
+        ("tokenizer.chat_template", 7),
+        ("general.sampling.temp", "warm"),
+    ],
+)
+def test_what_loading_refuses_is_told_without_loading(tmp_path: Path, device: Device, key: str, value: Any) -> None:
+    path = tmp_path / "m.gguf"
+    tiny_gguf(path, metadata={key: value})
+    with pytest.raises(ModelFileError) as refused:
+        load(path, device)
+    found = golem_identify(path, Settings([], SETTINGS, {}))
+    assert found is not None and found.problems == (refused.value.message,)
+
+
+def test_a_damaged_template_is_no_reason_to_refuse_the_file(tmp_path: Path) -> None:
+    tiny_gguf(tmp_path / "m.gguf", metadata={"tokenizer.chat_template": "{% if %}"})
+    found = golem_identify(tmp_path / "m.gguf", Settings([], SETTINGS, {}))
+    assert found is not None and not found.problems
+
+
+def test_a_file_that_was_replaced_is_described_as_it_is(tmp_path: Path, device: Device) -> None:
+    path = tmp_path / "m.gguf"
+    tiny_gguf(path, "qwen3", context=512)
+    model = ChatModel(path, name="mine")
+    tiny_gguf(tmp_path / "new.gguf", "llama", context=64, quantization="Q8_0")
+    (tmp_path / "new.gguf").replace(path)
+    runtime = model.load(device, SETTINGS, lambda share: None)
+    assert (model.name, model.family, model.context_length, model.quantization) == ("mine", "llama", 64, "Q8_0")
+    assert runtime.context == 64 and model.size_bytes == path.stat().st_size
 
 
 def test_tokens_the_file_forbids_are_never_drawn(tmp_path: Path, device: Device) -> None:
