@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import gc
 import hashlib
 import json
 import logging
@@ -256,6 +257,9 @@ class Registry:
     def _release(self, resident: Resident, runtime: Runtime) -> None:
         self._device_of(resident.model).detach(runtime.lane)
         runtime.close()
+        # Recordings and their tensors name each other. An idle host would keep caches and mapped files until the
+        # collector happens to come by, and a model is unloaded for its memory.
+        gc.collect()
 
     def start(self) -> None:
         """Begin to unload models whose keep-alive has run out."""

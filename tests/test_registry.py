@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import asyncio
+import gc
 import hashlib
 import threading
 import time
+import weakref
 from pathlib import Path
 from typing import Any
 
@@ -133,6 +135,32 @@ def test_keep_alive_really_unloads_and_a_later_request_really_reloads(device: De
         assert resident_of(registry).expires_at is None
         await registry.load(model, 5.0)
         assert resident_of(registry).expires_at == pytest.approx(time.time() + 5, abs=2)
+        await registry.stop()
+
+    asyncio.run(run())
+
+
+def test_unloading_gives_memory_back_at_once(device: Device, tmp_path: Path) -> None:
+    """What a runtime holds may refer to itself, as recordings do; nothing may wait for the collector to come by."""
+
+    class Caches:
+        def __init__(self) -> None:
+            self.owner = self
+
+    model = FakeModel("a")
+    registry = registry_of(device, tmp_path, model)
+
+    async def run() -> None:
+        async with registry.use(model, 0.0) as runtime:
+            runtime.caches = Caches()  # type: ignore[attr-defined]
+            held = weakref.ref(runtime.caches)  # type: ignore[attr-defined]
+            runtime.close = lambda: delattr(runtime, "caches")  # type: ignore[method-assign]
+        gc.disable()
+        try:
+            await registry._unload_expired(resident_of(registry))
+            assert held() is None
+        finally:
+            gc.enable()
         await registry.stop()
 
     asyncio.run(run())
