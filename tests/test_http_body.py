@@ -41,6 +41,12 @@ def test_what_is_read_can_always_be_written_as_utf8(pieces: list[str]) -> None:
     assert json.dumps(value, ensure_ascii=False).encode("utf-8")
 
 
+def test_more_escapes_than_any_text_needs_are_refused_unread() -> None:
+    """Replacing each half of a pair by itself took a body of allowed size ten seconds, all other requests waiting."""
+    with pytest.raises(BadRequest, match="more than 4000000 escaped characters; send them as UTF-8"):
+        parse_object(b'{"a": "' + rb"\ud83d" * 4_000_001 + b'"}')
+
+
 def test_lone_surrogates_become_replacement_characters_and_pairs_stay() -> None:
     assert parse_object(rb'{"a": "\ud800x\udc00", "b": "\ud83d\ude00"}') == {"a": "\ufffdx\ufffd", "b": "\U0001f600"}
 

@@ -15,7 +15,8 @@ MAX_DEPTH = 128
 """Deepest nesting of arrays and objects; the body itself counts as 1."""
 MAX_VALUES = 4_000_000
 """Most separators and brackets of a body: each may become an object of 50 to 250 bytes in memory. Those inside strings
-count too; a text with millions of commas fits no context."""
+count too; a text with millions of commas fits no context. As many characters may be escaped (\\uXXXX): each half of a
+pair that stands alone is replaced by itself, and all other requests wait meanwhile."""
 
 _SURROGATE_ESCAPE = re.compile(rb"\\u[dD][89a-fA-F]")
 _LONE_SURROGATE = re.compile("[\ud800-\udfff]")
@@ -49,6 +50,8 @@ def parse_object(raw: bytes) -> dict[str, Any]:
     brackets = raw.count(b"[") + raw.count(b"{")
     if brackets + raw.count(b",") > MAX_VALUES:
         raise BadRequest(f"the request body holds more than {MAX_VALUES} values")
+    if raw.count(b"\\u") > MAX_VALUES:
+        raise BadRequest(f"the request body holds more than {MAX_VALUES} escaped characters; send them as UTF-8")
     try:
         value = json.loads(text, parse_constant=_refuse_constant, parse_float=_finite)
     except json.JSONDecodeError as error:
