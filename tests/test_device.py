@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import threading
+import time
+import weakref
 
 import pytest
 
@@ -127,6 +129,18 @@ def test_a_detached_lane_fails_its_jobs_and_is_not_alive(device: Device) -> None
     assert not device.alive(lane, 5)
     with pytest.raises(RequestError, match="unloaded"):
         lane.submit(Job("late"))
+
+
+def test_a_device_that_waits_keeps_no_lane_it_gave_up(device: Device) -> None:
+    lane = Fixed("a", at=None)
+    device.attach(lane)
+    device.detach(lane)
+    held = weakref.ref(lane)
+    del lane
+    until = time.monotonic() + 10
+    while held() is not None and time.monotonic() < until:
+        time.sleep(0.001)
+    assert held() is None
 
 
 @pytest.mark.parametrize("where", ["next_time", "run"])

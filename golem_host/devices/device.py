@@ -115,8 +115,8 @@ class Device:
                 self._calls.clear()
                 if self._stopping and not calls:
                     return
-            for call, future in calls:
-                self._call(call, future)
+            while calls:  # emptied: a thread that waits must not keep the last lane it gave up
+                self._call(*calls.pop(0))
             now = time.monotonic()
             try:
                 lane, later = self._shares.choose(now)

@@ -58,7 +58,7 @@ class BpeModel:
 
     def encode(self, text: str, at_start: bool) -> list[int]:
         """Ids of a stretch of plain text; where it stands makes no difference."""
-        return self._cache.ids(self._rule.words(text))
+        return self._cache.ids(self._rule.words(text), self._word)
 
     def plain(self, token: bytes) -> bytes:
         """The bytes a NORMAL token stands for; characters outside the alphabet stand for themselves."""
@@ -66,7 +66,7 @@ class BpeModel:
 
     @cached_property
     def _cache(self) -> WordCache:
-        return WordCache(self._word)
+        return WordCache()
 
     @cached_property
     def _ranks(self) -> Mapping[bytes, int]:

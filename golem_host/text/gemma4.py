@@ -29,7 +29,7 @@ class Gemma4Model:
     def encode(self, text: str, at_start: bool) -> list[int]:
         """Ids of a stretch of plain text; where it stands makes no difference."""
         lines = _LINES.findall(text.replace(" ", SPACE_MARK))
-        return self._cache.ids([word for line in lines for word in self._boundaries.split(line)])
+        return self._cache.ids([word for line in lines for word in self._boundaries.split(line)], self._word)
 
     def plain(self, token: bytes) -> bytes:
         """The text of a NORMAL token."""
@@ -37,7 +37,7 @@ class Gemma4Model:
 
     @cached_property
     def _cache(self) -> WordCache:
-        return WordCache(self._word)
+        return WordCache()
 
     @cached_property
     def _ranks(self) -> Mapping[bytes, int]:

@@ -25,7 +25,7 @@ class SpmModel:
         """Ids of a stretch of plain text; `at_start` when nothing or a special token is before it."""
         if at_start and self.vocab.add_space_prefix:
             text = " " + text
-        return self._cache.ids(self._boundaries.split(text.replace(" ", SPACE_MARK)))
+        return self._cache.ids(self._boundaries.split(text.replace(" ", SPACE_MARK)), self._word)
 
     def plain(self, token: bytes) -> bytes:
         """The text of a NORMAL token."""
@@ -33,7 +33,7 @@ class SpmModel:
 
     @cached_property
     def _cache(self) -> WordCache:
-        return WordCache(self._word)
+        return WordCache()
 
     @cached_property
     def _boundaries(self) -> re.Pattern[str]:

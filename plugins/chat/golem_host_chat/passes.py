@@ -77,6 +77,11 @@ class Passes:
         for cache in self._caches:
             cache.copy_slot(source, target)
 
+    def close(self) -> None:
+        """Let go of caches and programs, whoever still holds this object."""
+        self._caches.clear()
+        self._programs.clear()
+
     def _program(self, width: int) -> Any:
         if not 0 < width <= MAX_WIDTH:
             raise ValueError(f"a pass of {width} columns; 1 to {MAX_WIDTH} are possible")

@@ -45,8 +45,8 @@ class ChatRuntime:
         self.lane = StepwiseLane(model.name, stepper, kind="chat", queue_limit=settings["queue"])
 
     def close(self) -> None:
-        """Give weights and caches back."""
-        del self.passes, self.lane
+        """Give weights and caches back. The lane stays, closed, for a request that was about to submit to it."""
+        self.passes.close()
         self._gguf.close()
 
 

@@ -12,6 +12,7 @@ from golem_host.api import Job, ModelFileError
 from golem_host.config import Settings
 from golem_host.devices.cpu import CpuBackend
 from golem_host.devices.device import Device
+from golem_host.errors import Unavailable
 from golem_host.testing.tiny import tiny_gguf
 from golem_host_chat.generation import Generation
 from golem_host_chat.model import ChatModel, model_name
@@ -126,6 +127,17 @@ def test_a_file_that_was_replaced_is_described_as_it_is(tmp_path: Path, device: 
     runtime = model.load(device, SETTINGS, lambda share: None)
     assert (model.name, model.family, model.context_length, model.quantization) == ("mine", "llama", 64, "Q8_0")
     assert runtime.context == 64 and model.size_bytes == path.stat().st_size
+
+
+def test_a_request_that_comes_too_late_for_a_model_is_told_to_try_again(tmp_path: Path, device: Device) -> None:
+    """It may hold the runtime of a lane that failed, while the next request has it replaced."""
+    tiny_gguf(tmp_path / "m.gguf")
+    runtime = load(tmp_path / "m.gguf", device)
+    device.detach(runtime.lane)
+    runtime.close()
+    assert runtime.tokenizer.encode("still works")
+    with pytest.raises(Unavailable):
+        runtime.lane.submit(Job(Generation(prompt=[5], params=SamplingParams())))
 
 
 def test_tokens_the_file_forbids_are_never_drawn(tmp_path: Path, device: Device) -> None:

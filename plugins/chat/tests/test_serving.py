@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import socket
+import sys
 import threading
 import time
 from collections.abc import Iterator
@@ -146,7 +147,13 @@ def test_a_client_that_leaves_while_its_prompt_is_read(server: Command, client: 
     assert whole(client, CONVERSATIONS[1])
 
 
-def test_keep_alive_really_unloads_and_the_next_request_really_loads(client: httpx.Client) -> None:
+def mapped(server: Command, model: Path) -> bool:
+    return str(model) in Path(f"/proc/{server.process.pid}/maps").read_text()
+
+
+def test_keep_alive_really_unloads_and_the_next_request_really_loads(
+    server: Command, client: httpx.Client, model: Path
+) -> None:
     request = {
         "model": "m",
         "messages": [{"role": "user", "content": "Hi"}],
@@ -160,9 +167,12 @@ def test_keep_alive_really_unloads_and_the_next_request_really_loads(client: htt
         time.sleep(0.1)
     assert client.get("/api/ps").json() == {"models": []}
     assert client.get("/health").status_code == 200, "an unloaded model can still answer"
+    if sys.platform == "linux":
+        assert not mapped(server, model), "its memory is given back at once"
     answer = client.post("/api/chat", json={**request, "keep_alive": -1}).json()
     assert answer["done"] and answer["load_duration"] > 0
     assert len(client.get("/api/ps").json()["models"]) == 1
+    assert sys.platform != "linux" or mapped(server, model)
 
 
 def test_more_than_fits_waits_its_turn(client: httpx.Client) -> None:
