@@ -146,6 +146,14 @@ def check_recorded_logits(recorded: dict[str, Any], model: Path, backend: CpuBac
     assert np.sqrt(np.mean((found - centre) ** 2)) < 2 * spread
 
 
+def check_as_exact_as_llama_cpp(recorded: dict[str, Any], model: Path, oracle: Oracle, backend: CpuBackend) -> None:
+    """Logits along a recorded answer lie about as far as llama.cpp's from a pass that rounds no activations."""
+    tokens = recorded["prompts"][0]["prompt"] + recorded["prompts"][0]["tokens"][:24]
+    exact = oracle.transformers(model, tokens)["logits"]
+    peer = oracle.llama("logits", model, tokens=tokens, every=True)["logits"]
+    assert apart(forward(model, tokens, backend)["logits"], exact) < 1.5 * apart(peer, exact)
+
+
 def check_recorded_tokens(recorded: dict[str, Any], model: Path) -> None:
     """Ids of the recorded prompts."""
     with open_gguf(model) as gguf:

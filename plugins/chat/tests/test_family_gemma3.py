@@ -7,6 +7,7 @@ from pathlib import Path
 import pytest
 
 from family_checks import (
+    check_as_exact_as_llama_cpp,
     check_float_logits,
     check_greedy,
     check_layers,
@@ -117,3 +118,10 @@ def test_gemma3_270m_answers_as_llama_cpp(gemma3_path: Path, kernels: CpuBackend
     check_recorded_tokens(recorded, gemma3_path)
     check_recorded_logits(recorded, gemma3_path, kernels)
     check_recorded_greedy(recorded, gemma3_path, kernels)
+
+
+@pytest.mark.oracle
+@pytest.mark.real
+@pytest.mark.slow
+def test_gemma3_270m_is_as_exact_as_llama_cpp(gemma3_path: Path, oracle: Oracle, kernels: CpuBackend) -> None:
+    check_as_exact_as_llama_cpp(truth("gemma3-270m-greedy.json", gemma3_path), gemma3_path, oracle, kernels)

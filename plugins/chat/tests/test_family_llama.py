@@ -9,6 +9,7 @@ import numpy as np
 import pytest
 
 from family_checks import (
+    check_as_exact_as_llama_cpp,
     check_float_logits,
     check_greedy,
     check_layers,
@@ -159,3 +160,10 @@ def test_smollm2_answers_as_llama_cpp(smollm2_path: Path, kernels: CpuBackend) -
     check_recorded_tokens(recorded, smollm2_path)
     check_recorded_logits(recorded, smollm2_path, kernels)
     check_recorded_greedy(recorded, smollm2_path, kernels)
+
+
+@pytest.mark.oracle
+@pytest.mark.real
+@pytest.mark.slow
+def test_smollm2_is_as_exact_as_llama_cpp(smollm2_path: Path, oracle: Oracle, kernels: CpuBackend) -> None:
+    check_as_exact_as_llama_cpp(truth("smollm2-greedy.json", smollm2_path), smollm2_path, oracle, kernels)
