@@ -45,7 +45,11 @@ def build_app(host: Host) -> Litestar:
     app.state.host = host
     public = frozenset(route.path for _, route in table if route.public)
     policy = Policy(
-        app.asgi_handler, host.settings, public=public, dialect_of=lambda path: path_dialect(path, dialects)
+        app.asgi_handler,
+        host.settings,
+        public=public,
+        dialect_of=lambda path: path_dialect(path, dialects),
+        requests=host.requests,
     )
     # Outside litestar's router, so that unknown paths pass the same checks and are logged too.
     app.asgi_handler = RequestLog(policy, as_json=host.settings["log-format"] == "json")

@@ -11,6 +11,7 @@ from typing import Any
 from golem_host.config import Settings
 from golem_host.devices.device import Device
 from golem_host.errors import ModelFileError, OperatorError, Unavailable, UsageError
+from golem_host.http.progress import Requests
 from golem_host.plugins import PluginSet
 from golem_host.registry import Model, Registry
 
@@ -18,7 +19,8 @@ log = logging.getLogger("golem_host")
 
 
 class Host:
-    """Everything a route needs: `settings`, `plugins`, `registry`, `devices` (by name), `version`.
+    """Everything a route needs: `settings`, `plugins`, `registry`, `devices` (by name), `requests` (those in progress),
+    `version`.
 
     `started` is the epoch time at which the host was ready to answer, None while models load.
     """
@@ -30,6 +32,7 @@ class Host:
         self.devices: dict[str, Device] = {}
         self.started: float | None = None
         self.stopping = False
+        self.requests = Requests()
         models = [model for _, found in plugins.each("golem_models", settings=settings) for model in found]
         self._require_models(models)
         self.registry = Registry(models, self.device_of, settings, cache_folder=settings["model-folder"])

@@ -13,6 +13,7 @@ import logging
 import os
 import signal
 import socket
+import time
 from typing import Any
 
 from granian.constants import HTTPModes, Interfaces
@@ -62,6 +63,10 @@ def listen(address: Address) -> socket.socket:
         raise OperatorError(f"cannot listen on {address}: {reason}; choose another with --addr") from error
 
 
+STALLED_SECONDS = 10
+"""How long a host that stops waits for clients that neither send nor take anything."""
+
+
 class _OnListener(Server):
     """Granian on a socket that is listening already."""
 
@@ -93,7 +98,8 @@ class _Run:
         self.host = host
         self.url = f"http://{Address(*listener.getsockname()[:2])}"
         self.server = _OnListener(build_app(host), listener)
-        self.stopping = False
+        self.stopping: float | None = None
+        """Since when (seconds of `time.monotonic`)."""
 
     async def run(self) -> int:
         self._on_signals(asyncio.get_running_loop())
@@ -106,14 +112,31 @@ class _Run:
         for resident in self.host.registry.residents():
             _say(model_line(resident, self.host.settings))
         _say(f"Ready: {self.url}")
-        await serving
+        all_ended = await self._ended(serving)
         # What a handler still does after its answer (reading the rest of a body) is cancelled now; that is no error.
         logging.getLogger("_granian").setLevel(logging.CRITICAL)
         await self.host.stop(drain=True)
-        if not self.stopping:
+        if self.stopping is None:
             raise OperatorError("the server ended by itself; the log above tells more")
         _say("Stopped.")
+        if not all_ended:
+            os._exit(0)  # the server's threads wait for those clients, and the event loop would wait for them
         return 0
+
+    async def _ended(self, serving: asyncio.Task[None]) -> bool:
+        """Wait until all requests have ended; False when only clients are left that do not let theirs end."""
+        while not serving.done():
+            await asyncio.wait({serving}, timeout=STALLED_SECONDS / 10)
+            stalled = self.host.requests.stalled_since()
+            if self.stopping is None or stalled is None:
+                continue
+            if time.monotonic() - max(stalled, self.stopping) > STALLED_SECONDS:
+                log.warning(
+                    "leaving clients behind that have neither sent nor taken anything for %g s", STALLED_SECONDS
+                )
+                return False
+        await serving
+        return True
 
     async def _failed_start(self, serving: asyncio.Task[None], loading: asyncio.Task[None]) -> int:
         self.server.stop()
@@ -133,10 +156,10 @@ class _Run:
 
     def _signalled(self) -> None:
         # A load cannot be taken back half-way, and a second signal means now: leave without waiting for any thread.
-        if self.stopping or self.host.started is None:
+        if self.stopping is not None or self.host.started is None:
             _say("Stopped at once.")
             os._exit(0)
-        self.stopping = True
+        self.stopping = time.monotonic()
         self.server.stop()
         _say("Stopping: answers that are running are finished first; once more to stop at once.")
 

@@ -11,6 +11,7 @@ import subprocess
 import sys
 import threading
 import urllib.error
+import urllib.parse
 import urllib.request
 from collections.abc import Iterator
 from pathlib import Path
@@ -23,6 +24,7 @@ from golem_host.testing.distributions import write_distribution
 ECHO = """
 import asyncio, json, time
 from pathlib import Path
+from litestar import Response
 from golem_host.api import Model, ModelFileError, OneShotLane, Route, Setting, hookimpl
 from golem_host.config import named_path
 
@@ -69,6 +71,9 @@ async def slow(request, host):
     await asyncio.sleep(float(request.query_params["seconds"]))
     return {"done": True}
 
+async def flood(request, host):
+    return Response(b"a" * 2**26)
+
 async def size(request, host):
     total = 0
     async for chunk in request.stream():
@@ -80,6 +85,7 @@ def golem_routes():
     return [
         Route("POST", "/echo", answer, dialect="openai", summary="Echo"),
         Route("GET", "/slow", slow, dialect="openai", summary="Slow echo"),
+        Route("GET", "/flood", flood, dialect="openai", summary="More than any buffer holds"),
         Route("POST", "/size", size, dialect="openai", summary="Size of a body"),
     ]
 """
@@ -196,6 +202,46 @@ def test_the_second_signal_stops_at_once(command, flags):
     assert host.end() == 0
     client.join(timeout=60)
     assert len(failures) == 1
+
+
+@pytest.mark.parametrize(
+    "sent",
+    [
+        b"POST /ec",
+        b"POST /echo HTTP/1.1\r\nHost: localhost\r\nContent-Length: 9\r\n\r\nhalf",
+        b"GET /flood HTTP/1.0\r\n\r\n",
+    ],
+    ids=["head", "body", "answer"],
+)
+def test_a_client_that_stands_still_does_not_keep_the_host_from_stopping(environment, flags, sent):
+    """It neither sends the rest of its request nor takes its answer; running answers still finish."""
+    impatient = "from golem_host import cli, serve; serve.STALLED_SECONDS = 0.3; cli.entry()"
+    with subprocess.Popen(
+        [sys.executable, "-c", impatient, *flags],
+        env={**os.environ, **environment},
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        text=True,
+    ) as process:
+        assert process.stdout is not None and process.stderr is not None
+        try:
+            url = next(line for line in process.stdout if line.startswith("Ready")).split()[1]
+            address = urllib.parse.urlsplit(url)
+            with socket.create_connection((address.hostname, address.port), timeout=60) as still:
+                still.sendall(sent)
+                assert sent.startswith(b"POST") or still.recv(1)
+                answers = []
+                client = threading.Thread(target=lambda: answers.append(get(url + "/slow?seconds=1")))
+                client.start()
+                assert any(line == "slow begins\n" for line in process.stdout)
+                process.terminate()
+                assert process.wait(timeout=60) == 0
+                client.join(timeout=60)
+                assert answers == [(200, {"done": True})]
+                assert process.stdout.read().endswith("Stopped.\n")
+                assert "Traceback" not in (errors := process.stderr.read()) and "leaving clients behind" in errors
+        finally:
+            process.kill()
 
 
 def test_it_can_be_stopped_when_nobody_reads_what_it_prints(environment, flags):

@@ -34,7 +34,8 @@ class BodyLimit:
         self._content_length = content_length
         self._read_seconds = read_seconds
         self._count = 0
-        self._complete = False
+        self.complete = False
+        """Whether the body is over; `receive` then waits for the client to leave."""
 
     def check_announced(self) -> None:
         """Raise PayloadTooLarge when the announced length is over the limit: nothing needs to be read."""
@@ -43,17 +44,17 @@ class BodyLimit:
 
     async def receive(self) -> HTTPReceiveMessage:
         """The next message, counted."""
-        if self._complete:
+        if self.complete:
             return cast("HTTPReceiveMessage", await self._receive())
         message = await self._next()
         if message["type"] != "http.request":
-            self._complete = True
+            self.complete = True
             raise BadRequest(_CUT)
         self._count += len(message.get("body", b""))
-        self._complete = not message.get("more_body", False)
+        self.complete = not message.get("more_body", False)
         if self._count > self._limit:
             raise self._too_large()
-        if self._complete and self._content_length is not None and self._count < self._content_length:
+        if self.complete and self._content_length is not None and self._count < self._content_length:
             raise BadRequest(_CUT)
         return message
 
@@ -68,9 +69,9 @@ class BodyLimit:
         """Read what is left of the body, for at most `DISCARD_SECONDS`."""
         with contextlib.suppress(TimeoutError):
             async with asyncio.timeout(DISCARD_SECONDS):
-                while not self._complete:
+                while not self.complete:
                     message = await self._receive()
-                    self._complete = message["type"] != "http.request" or not message.get("more_body", False)
+                    self.complete = message["type"] != "http.request" or not message.get("more_body", False)
 
     def _too_large(self) -> PayloadTooLarge:
         return PayloadTooLarge(f"request too large: the body is over {show_size(self._limit)}, the most taken here")

@@ -12,7 +12,7 @@ from collections.abc import Callable, Mapping
 from typing import Any
 
 from litestar import Response
-from litestar.types import ASGIApp, HTTPScope, Message, Receive, Scope, Send
+from litestar.types import ASGIApp, HTTPReceiveMessage, HTTPScope, Message, Receive, Scope, Send
 
 from golem_host.errors import (
     BadRequest,
@@ -28,6 +28,7 @@ from golem_host.http.envelopes import error_response
 from golem_host.http.hosts import HostRule, StrictHostRule
 from golem_host.http.keys import ApiKeys, configured_keys
 from golem_host.http.origins import OriginRule, answer_headers, preflight_headers
+from golem_host.http.progress import Requests
 from golem_host.http.requestlog import scope_note
 from golem_host.http.writing import text_response
 
@@ -42,14 +43,20 @@ STRICT_WRITE_SECONDS = 120.0
 
 class Policy:
     """ASGI application around the routes. `public` are the paths served without a key; `dialect_of` gives the error
-    envelope of a path.
+    envelope of a path; `requests` is told of each request.
 
     Reads the settings addr, listener, allow-host, cors-origin, api-key, api-key-file and max-body; raises UsageError
     for an unusable key file.
     """
 
     def __init__(
-        self, app: ASGIApp, settings: Mapping[str, Any], *, public: frozenset[str], dialect_of: Callable[[str], str]
+        self,
+        app: ASGIApp,
+        settings: Mapping[str, Any],
+        *,
+        public: frozenset[str],
+        dialect_of: Callable[[str], str],
+        requests: Requests,
     ) -> None:
         self.app = app
         self._public = public
@@ -60,7 +67,7 @@ class Policy:
         self._origins = OriginRule(settings["cors-origin"])
         self._keys = ApiKeys(configured_keys(settings))
         self._body_limit = min(settings["max-body"], STRICT_BODY) if self._strict else settings["max-body"]
-        self._running = 0
+        self._requests = requests
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         if scope["type"] != "http":
@@ -73,14 +80,12 @@ class Policy:
             content_length=headers.content_length,
             read_seconds=STRICT_READ_SECONDS if self._strict else None,
         )
-        answer = _Answer(scope, send, STRICT_WRITE_SECONDS if self._strict else None)
-        self._running += 1
+        answer = _Answer(scope, send, STRICT_WRITE_SECONDS if self._strict else None, self._requests)
         try:
-            await self._serve(scope, headers, body, answer)
+            with self._requests.one():
+                await self._serve(scope, headers, body, answer)
         except ClientLeft:
             scope_note(scope).client_left = True
-        finally:
-            self._running -= 1
         await body.discard()
 
     async def _serve(self, scope: HTTPScope, headers: _Headers, body: BodyLimit, answer: _Answer) -> None:
@@ -104,10 +109,17 @@ class Policy:
             scope_note(scope).error = error.message
             await _send_response(self._refusal(error, scope["path"]), scope, answer)
             return
-        await self.app(scope, body.receive, answer.send)
+
+        async def receive() -> HTTPReceiveMessage:
+            if body.complete:  # from then on it is the end of the connection that is waited for
+                return await body.receive()
+            with self._requests.waiting_for_client():
+                return await body.receive()
+
+        await self.app(scope, receive, answer.send)
 
     def _check_strict(self, scope: HTTPScope, headers: _Headers) -> None:
-        if self._running > STRICT_REQUESTS:
+        if self._requests.in_progress > STRICT_REQUESTS:
             raise Unavailable(f"more than {STRICT_REQUESTS} requests are in progress")
         if len(scope.get("raw_path") or scope["path"].encode()) + len(scope["query_string"]) > STRICT_LINE:
             raise BadRequest("the request line is over 16 KiB")
@@ -164,10 +176,11 @@ class _Headers:
 class _Answer:
     """Sends with the policy's own headers, without a body for HEAD, each piece within `write_seconds` if given."""
 
-    def __init__(self, scope: HTTPScope, send: Send, write_seconds: float | None) -> None:
+    def __init__(self, scope: HTTPScope, send: Send, write_seconds: float | None, requests: Requests) -> None:
         self._head = scope["method"] == "HEAD"
         self._send = send
         self._write_seconds = write_seconds
+        self._requests = requests
         self.headers: list[tuple[bytes, bytes]] = []
 
     async def send(self, message: Message) -> None:
@@ -176,8 +189,9 @@ class _Answer:
         elif message["type"] == "http.response.body" and self._head:
             message["body"] = b""
         try:
-            async with asyncio.timeout(self._write_seconds):
-                await self._send(message)
+            with self._requests.waiting_for_client():
+                async with asyncio.timeout(self._write_seconds):
+                    await self._send(message)
         except TimeoutError:
             raise ClientLeft from None
 
