@@ -18,6 +18,8 @@ import cffi
 import numpy as np
 from numpy.typing import NDArray
 
+import golem_host.kernels
+
 ABI = 1
 """GOLEM_ABI of the header this binding was written for."""
 
@@ -221,10 +223,14 @@ class Pool:
 
 
 def library_path() -> Path:
-    """Where the library is looked for."""
+    """Where the library is, or would be."""
     given = os.environ.get("GOLEM_KERNELS_LIBRARY")
+    if given:
+        return Path(given)
     suffix = {"darwin": "dylib", "win32": "dll"}.get(sys.platform, "so")
-    return Path(given) if given else Path(__file__).with_name(f"libgolem_kernels.{suffix}")
+    # An editable install has the sources in one folder and what was built in another.
+    places = [Path(folder) / f"libgolem_kernels.{suffix}" for folder in golem_host.kernels.__path__]
+    return next((place for place in places if place.is_file()), places[0])
 
 
 @cache

@@ -105,6 +105,7 @@ def golem_identify(path: Path, settings: Settings) -> Identified | None:
         size_bytes=model.size_bytes,
         parameter_count=model.parameter_count,
         quantization=model.quantization,
+        setting="chat-model",
     )
 
 
