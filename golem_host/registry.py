@@ -127,8 +127,8 @@ class Registry:
         self._digests = DigestCache(cache_folder / "digests.json")
         self._reaper: asyncio.Task[None] | None = None
         for model in models:
-            if model.name in self._residents:
-                first = self._residents[model.name].model
+            first = self.find(model.name, aliases=False)
+            if first is not None:
                 raise OperatorError(
                     f"two models are named {model.name!r}: {first.path} and {model.path}; name one of them: NAME=PATH"
                 )
@@ -147,13 +147,16 @@ class Registry:
     def all_residents(self) -> list[Resident]:
         return list(self._residents.values())
 
-    def find(self, name: str) -> Model | None:
-        """The model of that name: case ignored, with or without `:latest` and `.gguf`."""
+    def find(self, name: str, *, aliases: bool = True) -> Model | None:
+        """The model of that name: case ignored, with or without `:latest` and `.gguf`.
+
+        An alias counts where no model has that name and only one has that alias.
+        """
         wanted = _plain(name)
-        for resident in self._residents.values():
-            if any(_plain(known) == wanted for known in (resident.model.name, *resident.model.aliases)):
-                return resident.model
-        return None
+        named = [model for model in self.models() if _plain(model.name) == wanted]
+        if not named and aliases:
+            named = [model for model in self.models() if wanted in map(_plain, model.aliases)]
+        return named[0] if len(named) == 1 else None
 
     def resolve(self, name: str | None, kind: str) -> Model:
         """The model of `kind` a request means by `name` (decisions.md C19).

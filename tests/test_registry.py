@@ -95,9 +95,20 @@ def test_a_model_of_another_kind_is_refused_with_a_hint(device: Device, tmp_path
         registry.resolve("anything", "stt")
 
 
-def test_two_models_of_one_name_are_refused(device: Device, tmp_path: Path) -> None:
-    with pytest.raises(OperatorError, match="two models are named 'a'"):
-        registry_of(device, tmp_path, FakeModel("a"), FakeModel("a"))
+@pytest.mark.parametrize("same", ["a", "A", "a:latest", "a.gguf"])
+def test_two_models_of_one_name_are_refused(device: Device, tmp_path: Path, same: str) -> None:
+    """Names that requests cannot tell apart are one name: the second model could not be asked for."""
+    with pytest.raises(OperatorError, match=f"two models are named '{same}'"):
+        registry_of(device, tmp_path, FakeModel("a"), FakeModel(same))
+
+
+def test_a_name_counts_before_an_alias_and_an_alias_of_two_models_is_none(device: Device, tmp_path: Path) -> None:
+    first, second = FakeModel("x", aliases=("y.gguf",)), FakeModel("y", aliases=("m.gguf",))
+    registry = registry_of(device, tmp_path, first, second, FakeModel("z", aliases=("m.gguf",)))
+    assert registry.find("y") is second
+    assert registry.find("m") is None
+    with pytest.raises(NotFound):
+        registry.resolve("m", "chat")
 
 
 def test_loading_happens_once_for_all_that_wait(device: Device, tmp_path: Path) -> None:
