@@ -6,6 +6,7 @@
 from __future__ import annotations
 
 import contextlib
+import io
 import json
 import os
 import sys
@@ -28,12 +29,23 @@ def entry() -> NoReturn:
     Threads of a server that has stopped may still be ending, and granian's abort a process whose interpreter is taken
     down under them; nothing is left to clean up by then, so the interpreter is left as it is.
     """
+    _make_streams_writable()
     code = main()
     if "granian" in sys.modules:
         with contextlib.suppress(OSError):
             sys.stderr.flush()
         os._exit(code)
     sys.exit(code)
+
+
+def _make_streams_writable() -> None:
+    """Whatever a file or model is called can be printed, and to no one when whoever started us gave us no output."""
+    for name in ("stdout", "stderr"):
+        stream = getattr(sys, name)
+        if stream is None:
+            setattr(sys, name, open(os.devnull, "w"))  # noqa: SIM115
+        elif isinstance(stream, io.TextIOWrapper):
+            stream.reconfigure(errors="backslashreplace")
 
 
 def main(words: Sequence[str] | None = None) -> int:
@@ -49,8 +61,17 @@ def main(words: Sequence[str] | None = None) -> int:
         return 130
     except BrokenPipeError:
         # The reader of our output left (`golem-host models | head`); keep the interpreter from complaining at exit.
-        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        _drop_output()
         return 0
+    except OSError as error:
+        # Such as a full disk under the file our output goes to.
+        _drop_output()
+        print(f"golem-host: {error}", file=sys.stderr)
+        return 1
+
+
+def _drop_output() -> None:
+    os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
 
 
 def _run(words: Sequence[str]) -> int:

@@ -1,0 +1,46 @@
+"""The real command where its output cannot be written, or not in every alphabet."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+
+def run(*words: str, stdout: str | None = None, **environment: str) -> subprocess.CompletedProcess[str]:
+    """`golem-host WORDS`, its output going to `stdout` (shell: `>/dev/full`, `>&-`), else caught."""
+    return subprocess.run(
+        ["/bin/sh", "-c", f'exec "$@" {stdout or ""}', "sh", sys.executable, "-m", "golem_host", *words],
+        env={**os.environ, **environment},
+        capture_output=True,
+        text=True,
+        timeout=120,
+    )
+
+
+@pytest.mark.skipif(sys.platform == "win32", reason="needs a shell")
+@pytest.mark.parametrize("command", ["models", "config", "plugins"])
+def test_a_command_without_output_ends_well(command: str, tmp_path: Path) -> None:
+    ended = run(command, stdout=">&-", GOLEM_HOME=str(tmp_path))
+    assert (ended.returncode, ended.stderr) == (0, "")
+
+
+@pytest.mark.skipif(not Path("/dev/full").exists(), reason="needs /dev/full")
+@pytest.mark.parametrize("command", ["models", "config", "plugins"])
+def test_a_full_disk_under_the_output_is_told(command: str, tmp_path: Path) -> None:
+    ended = run(command, stdout=">/dev/full", GOLEM_HOME=str(tmp_path))
+    assert ended.returncode == 1
+    assert ended.stderr.startswith("golem-host: ") and "No space left on device" in ended.stderr
+    assert "Traceback" not in ended.stderr
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="file names are bytes only there")
+def test_names_that_the_output_has_no_letters_for_are_escaped(tmp_path: Path) -> None:
+    (tmp_path / "模型.gguf").write_bytes(b"not a model")
+    (tmp_path / os.fsdecode(b"caf\xe9.gguf")).write_bytes(b"not a model")
+    ended = run("models", "--enable", "chat", GOLEM_HOME=str(tmp_path), PYTHONIOENCODING="ascii")
+    assert ended.returncode == 0, ended.stderr
+    assert "\\u6a21\\u578b" in ended.stdout and "caf\\udce9" in ended.stdout
