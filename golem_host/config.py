@@ -135,12 +135,14 @@ def resolve(
         if texts is None:
             values[spec.name] = spec.default_value()
             continue
+        from_file = toml_path if source == str(toml_path) else None
         try:
             parsed = [spec.parse(item) for item in texts]
         except ValueError as error:
-            raise UsageError(f"{source}: {error}") from None
-        if toml_path is not None and source == str(toml_path):
-            parsed = [_relative_to(toml_path.parent, value) for value in parsed]
+            where = source if from_file is None else f"settings file {from_file}: {spec.name}"
+            raise UsageError(f"{where}: {error}") from None
+        if from_file is not None:
+            parsed = [_relative_to(from_file.parent, value) for value in parsed]
         values[spec.name] = _flatten(parsed) if spec.repeatable else parsed[0]
     return Settings(specs, values, sources)
 
