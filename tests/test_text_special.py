@@ -81,6 +81,36 @@ def test_pieces_join_to_the_text(specials: SpecialTokens, parts: list[str]) -> N
         assert parse_special or not {S, UNK}.intersection(piece for piece in pieces if isinstance(piece, int))
 
 
+def split_in_turn(text: str, tokens: list[tuple[str, int, bool, bool]]) -> list[int | str]:
+    """The rule word for word: token after token, longest first, each splits what the ones before left as text."""
+    pieces: list[int | str] = [text] if text else []
+    for spelled, id, left, right in tokens:
+        parts: list[int | str] = []
+        for piece in pieces:
+            rest = piece
+            while isinstance(rest, str) and rest:
+                before, mark, rest = rest.partition(spelled)
+                before = before.rstrip(" \t\n\v\f\r") if mark and left else before
+                rest = rest.lstrip(" \t\n\v\f\r") if mark and right else rest
+                parts += [part for part in (before, id if mark else "") if part != ""]
+            if isinstance(piece, int):
+                parts.append(piece)
+        pieces = parts
+    return pieces
+
+
+@given(st.data())
+def test_all_tokens_at_once_are_found_as_token_after_token(tmp_path_factory: pytest.TempPathFactory, data) -> None:
+    spelled = data.draw(st.lists(st.text("ab< \n", min_size=1, max_size=4), unique=True, min_size=1, max_size=6))
+    left, right = (data.draw(st.frozensets(st.integers(0, len(spelled) - 1))) for _ in range(2))
+    folder = tmp_path_factory.mktemp("turns")
+    vocab = make(folder, [(text, USER_DEFINED) for text in spelled])[1]
+    text = data.draw(st.text("ab< \n", max_size=40))
+    ranked = sorted((-len(word), id, word) for id, word in enumerate(spelled))
+    expected = split_in_turn(text, [(word, id, id in left, id in right) for _, id, word in ranked])
+    assert SpecialTokens(vocab, left, right).split(text, True) == expected
+
+
 def test_thousands_of_tokens_with_one_beginning(tmp_path: Path) -> None:
     tokens = [(f"<unused{number}>", CONTROL) for number in range(3000)]
     many = SpecialTokens(make(tmp_path, [*tokens])[1])

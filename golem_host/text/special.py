@@ -6,7 +6,7 @@ left. Tokens are matched as characters, so a special token that is not UTF-8 is 
 
 from __future__ import annotations
 
-from collections.abc import Collection
+from collections.abc import Collection, Iterator
 from dataclasses import dataclass
 
 from golem_host.text.token_type import TokenType
@@ -61,25 +61,41 @@ class SpecialTokens:
             for rank, special in specials
             if special.text in text and (parse_special or not special.hidden)
         ]
-        pieces: list[int | str] = [text] if text else []
+        if not present:
+            return [text] if text else []
+        taken = bytearray(len(text))
+        found: list[tuple[int, int, int]] = []
         for _, special in sorted(present, key=lambda entry: entry[0]):
-            pieces = [part for piece in pieces for part in _split_one(piece, special)]
+            found += _claim(text, special, taken)
+        pieces: list[int | str] = []
+        at = 0
+        for start, end, id in sorted(found):
+            if start > at:
+                pieces.append(text[at:start])
+            pieces.append(id)
+            at = end
+        if at < len(text):
+            pieces.append(text[at:])
         return pieces
 
 
-def _split_one(piece: int | str, special: _Special) -> list[int | str]:
-    if isinstance(piece, int) or special.text not in piece:
-        return [piece]
-    parts: list[int | str] = []
-    rest = piece
-    while rest:
-        before, mark, rest = rest.partition(special.text)
-        if mark and special.strip_left:
-            before = before.rstrip(_WHITESPACE)
-        if before:
-            parts.append(before)
-        if mark:
-            parts.append(special.id)
-            if special.strip_right:
-                rest = rest.lstrip(_WHITESPACE)
-    return parts
+def _claim(text: str, special: _Special, taken: bytearray) -> Iterator[tuple[int, int, int]]:
+    """Start, end and id of each occurrence in what is still text, from the left, with the whitespace it takes along.
+
+    `taken` has a 1 for each character that is text no more. A text may hold thousands of different tokens, so each
+    costs a search, not a look at all pieces.
+    """
+    at = text.find(special.text)
+    while at >= 0:
+        start, end = at, at + len(special.text)
+        last_taken = taken.rfind(1, start, end)
+        if last_taken >= 0:
+            at = text.find(special.text, last_taken + 1)
+            continue
+        while special.strip_left and start and not taken[start - 1] and text[start - 1] in _WHITESPACE:
+            start -= 1
+        while special.strip_right and end < len(text) and not taken[end] and text[end] in _WHITESPACE:
+            end += 1
+        taken[start:end] = b"\1" * (end - start)
+        yield start, end, special.id
+        at = text.find(special.text, end)
