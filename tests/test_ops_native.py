@@ -219,7 +219,8 @@ def test_attention(native: CpuBackend, twin: CpuBackend, window: int, cells: int
     ]
     expected = attend(twin, chunks)
     together = attend(native, chunks)
-    np.testing.assert_allclose(together, expected, rtol=0, atol=2e-6)
+    # A weight on a half-precision border may be rounded either way: a half unit of the largest weight.
+    np.testing.assert_allclose(together, expected, rtol=0, atol=5e-4)
     np.testing.assert_array_equal(attend(native, single), together)
     np.testing.assert_array_equal(attend(native, mixed_up), together)
 

@@ -59,7 +59,8 @@ def cache_store(cache: Cache, k: Ref, v: Ref, slots: Ref, positions: Ref) -> Non
 class Attention:
     """softmax(scale * q.k) v over the row's own slot, positions (pos - window, pos]; window 0 sees all.
 
-    Query head h reads kv head h // (heads / kv_heads) (Ainslie et al. 2023).
+    Query head h reads kv head h // (heads / kv_heads) (Ainslie et al. 2023). Queries and softmaxed weights are rounded
+    to half precision, as ggml does without flash attention, so that answers stay comparable.
     """
 
     scale: float
@@ -75,11 +76,11 @@ class Attention:
             first = max(0, position + 1 - self.window) if self.window else 0
             cells = torch.arange(first, position + 1) % cache.cells
             k, v = keys[slot][:, cells].float(), values[slot][:, cells].float()
-            grouped = q[row].view(cache.kv_heads, -1, cache.key_dim)
+            grouped = q[row].half().float().view(cache.kv_heads, -1, cache.key_dim)
             scores = self.scale * (grouped @ k.transpose(1, 2))
             if self.softcap:
                 scores = self.softcap * torch.tanh(scores / self.softcap)
-            out[row] = (torch.softmax(scores, -1) @ v).view(-1, cache.value_dim)
+            out[row] = (torch.softmax(scores, -1).half().float() @ v).view(-1, cache.value_dim)
         return out
 
 

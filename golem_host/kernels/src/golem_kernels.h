@@ -66,8 +66,8 @@ enum golem_op {
    * GOLEM_E_SLOT, GOLEM_E_POSITION (negative): nothing written. */
   GOLEM_OP_STORE = 7,
   /* out f32[R,heads,vd] = softmax(scale * q . k) v over positions max(0, pos - window + 1) .. pos of the row's slot.
-   * Head h reads kv head h / (heads / kv_heads). Keys are taken in blocks of 64 that start at absolute positions
-   * that are multiples of 64. softcap > 0: scores become softcap * tanh(score / softcap).
+   * Head h reads kv head h / (heads / kv_heads). Keys are taken in the order of their positions; queries and
+   * softmaxed weights are rounded to float16, as ggml does without flash attention. softcap > 0: scores become softcap * tanh(score / softcap).
    * p: 0 out, 1 q f32[R,heads,hd], 2 k cache, 3 v cache, 4 slot int32[R], 5 position int32[R].
    * i: 0 heads, 1 kv_heads, 2 hd, 3 vd, 4 ring, 5 slots, 6 window (0: all).  f: 0 scale, 1 softcap (0: none).
    * GOLEM_E_SLOT; GOLEM_E_POSITION (negative, or more positions attended than the ring holds). */

@@ -10,7 +10,7 @@ void quantize(int kind, const float *x, int64_t n, uint8_t *out);
 void store_half_row(uint16_t *out, const float *x, int64_t n);
 void rms_norm(float *out, const float *x, const float *weight, int64_t n, float eps);
 void rotate(float *out, const float *x, const float *angles, int64_t hd, int64_t n_rot, int style);
-void attend(const Attention &attention, int64_t row, int64_t kv_head, int64_t slot, int64_t pos);
+void attend(const Attention &attention, int64_t row, int64_t kv_head, int64_t slot, int64_t pos, float *scratch);
 void gate_silu(float *out, const float *gate, const float *up, int64_t n);
 void gate_gelu(float *out, const float *gate, const float *up, int64_t n);
 void add(float *out, const float *a, const float *b, int64_t n);

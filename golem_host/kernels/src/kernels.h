@@ -35,6 +35,10 @@ struct Attention {
 };
 
 constexpr int64_t kMaxHeadDim = 1024;
+constexpr int64_t kMaxHeadsTogether = 4;
+
+// Floats that one head's weights of n keys take: whole vectors.
+constexpr int64_t attention_stride(int64_t n) { return (n + 15) / 16 * 16; }
 
 struct Kernels {
   const char *name;
@@ -44,8 +48,9 @@ struct Kernels {
   void (*rms_norm)(float *out, const float *x, const float *weight, int64_t n, float eps);
   void (*rotate)(float *out, const float *x, const float *angles, int64_t hd, int64_t n_rot, int style);
   void (*store_half)(uint16_t *out, const float *x, int64_t n);
-  // One row of queries, the heads that share one kv head; slot and pos of that row.
-  void (*attend)(const Attention &attention, int64_t row, int64_t kv_head, int64_t slot, int64_t pos);
+  // One row of queries, the heads that share one kv head; slot and pos of that row. scratch holds
+  // kMaxHeadsTogether * attention_stride(positions attended) floats.
+  void (*attend)(const Attention &attention, int64_t row, int64_t kv_head, int64_t slot, int64_t pos, float *scratch);
   void (*gate_silu)(float *out, const float *gate, const float *up, int64_t n);
   void (*gate_gelu)(float *out, const float *gate, const float *up, int64_t n);
   void (*add)(float *out, const float *a, const float *b, int64_t n);

@@ -1,8 +1,26 @@
 // Slot caches: writing keys and values, attending over them.
+#include <atomic>
+#include <cstdlib>
+
 #include "command.h"
 
 namespace golem {
 namespace {
+
+// A thread's memory for the weights of the keys it attends: grows, and goes with the thread.
+struct Scratch {
+  float *floats = nullptr;
+  int64_t size = 0;
+  ~Scratch() { std::free(floats); }
+  float *of(int64_t wanted) {
+    if (wanted > size) {
+      std::free(floats);
+      floats = static_cast<float *>(std::malloc(static_cast<size_t>(wanted) * sizeof(float)));
+      size = floats == nullptr ? 0 : wanted;
+    }
+    return floats;
+  }
+};
 
 int check_slots(const int32_t *slot, const int32_t *position, int64_t rows, int64_t slots) {
   for (int64_t r = 0; r < rows; r++) {
@@ -44,22 +62,30 @@ int run_attn(const Command &c) {
   const int32_t *slot = c.in<int32_t>(4), *position = c.in<int32_t>(5);
   const int error = check_slots(slot, position, c.rows, slots);
   if (error != GOLEM_OK) return error;
-  int64_t keys = 0;
+  int64_t keys = 0, most = 0;
   for (int64_t r = 0; r < c.rows; r++) {
     const int64_t attended = reach(position[r], window);
     if (attended > ring) return GOLEM_E_POSITION;
     keys += attended;
+    if (attended > most) most = attended;
   }
   const Attention attention{{c.in<uint16_t>(2), c.in<uint16_t>(3), kv_heads, ring, hd, vd}, c.in<float>(1), c.out<float>(0),
                             heads, window, c.f(0), c.f(1)};
   const double cost = 0.15 * static_cast<double>(keys / c.rows * (hd + vd) * (heads / kv_heads));
+  std::atomic<bool> short_of_memory{false};
   c.share(c.rows * kv_heads, cost, [&](int64_t begin, int64_t end) {
+    thread_local Scratch scratch;
+    float *weights = scratch.of(kMaxHeadsTogether * attention_stride(most));
+    if (weights == nullptr) {
+      short_of_memory = true;
+      return;
+    }
     for (int64_t item = begin; item < end; item++) {
       const int64_t r = item / kv_heads;
-      kernels().attend(attention, r, item % kv_heads, slot[r], position[r]);
+      kernels().attend(attention, r, item % kv_heads, slot[r], position[r], weights);
     }
   });
-  return GOLEM_OK;
+  return short_of_memory ? GOLEM_E_MEMORY : GOLEM_OK;
 }
 
 }  // namespace golem

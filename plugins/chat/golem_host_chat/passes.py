@@ -14,8 +14,6 @@ from golem_host_chat.families import Batch, CacheSpec, Family
 
 MAX_WIDTH = 512
 """The widest pass, in columns; sliding caches have room for it beside their window."""
-CELL_STEP = 64
-"""Sliding caches are a multiple of this long: the block in which attention takes keys."""
 
 
 @dataclass
@@ -109,10 +107,7 @@ def record(family: Family, caches: Sequence[Cache], *, width: int, outputs: int,
 
 def cells_of(spec: CacheSpec, context: int) -> int:
     """Positions a layer keeps for one slot: all of them, or its window beside the widest pass."""
-    if not spec.window:
-        return context
-    ring = -(-(spec.window + MAX_WIDTH) // CELL_STEP) * CELL_STEP
-    return min(context, ring)
+    return min(context, spec.window + MAX_WIDTH) if spec.window else context
 
 
 def cache_bytes(specs: Sequence[CacheSpec], *, slots: int, context: int) -> int:

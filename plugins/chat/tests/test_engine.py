@@ -127,7 +127,6 @@ def test_a_kept_prefix_gives_the_same_answer(engine: Engine, checkpoint: Path, b
 
 def test_a_window_is_rewound_rightly_or_not_at_all(checkpoint: Path, backend: CpuBackend, monkeypatch) -> None:
     monkeypatch.setattr(passes_module, "MAX_WIDTH", 8)
-    monkeypatch.setattr(passes_module, "CELL_STEP", 1)
     monkeypatch.setattr("golem_host_chat.stepper.MAX_WIDTH", 8)
     engine = Engine(checkpoint, backend, slots=1)
     first = engine.prompt(60, 1)
