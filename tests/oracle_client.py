@@ -21,12 +21,22 @@ SCRIPTS = Path(__file__).parent / "oracle"
 
 
 class Oracle:
-    """Runs scripts of tests/oracle with the interpreter `python`."""
+    """Runs scripts of tests/oracle with the interpreter `python`. A context manager: it ends them."""
 
-    def __init__(self, python: str, cache: Path | None = None) -> None:
+    def __init__(self, python: str) -> None:
         self._python = python
-        self._cache = cache or Path(tempfile.gettempdir()) / "golem-host-oracle"
-        self._cache.mkdir(parents=True, exist_ok=True)
+        self._cache = Path(tempfile.gettempdir()) / "golem-host-oracle"
+        self._cache.mkdir(exist_ok=True)
+        self._scripts: dict[str, subprocess.Popen[str]] = {}
+        self._log = tempfile.TemporaryFile("w+")  # noqa: SIM115 closed by __exit__
+
+    def __enter__(self) -> Oracle:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        for process in self._scripts.values():
+            process.communicate()
+        self._log.close()
 
     def llama(self, command: str, model: Path, **request: Any) -> dict[str, Any]:
         """llama.cpp: commands and members as tests/oracle/llama_cpp.py says; arrays come as numpy arrays."""
@@ -37,34 +47,46 @@ class Oracle:
         return self._ask("transformers_layers.py", {"model": str(model), "tokens": tokens})
 
     def _ask(self, script: str, request: dict[str, Any]) -> dict[str, Any]:
-        key = hashlib.sha256(self._python.encode())
-        for source in sorted(SCRIPTS.glob("*.py")):
-            key.update(source.read_bytes())
-        key.update(json.dumps({**request, "model": _content(Path(request["model"]))}, sort_keys=True).encode())
-        kept = self._cache / f"{script.removesuffix('.py')}-{key.hexdigest()[:32]}"
+        kept = self._cache / f"{script.removesuffix('.py')}-{self._key(script, request)}"
         answer, arrays = kept.with_suffix(".json"), kept.with_suffix(".npz")
         if not answer.exists():
-            partial = arrays.with_name(f"{os.getpid()}-{arrays.name}")
-            done = subprocess.run(
-                [self._python, str(SCRIPTS / script)],
-                input=json.dumps({**request, "output": str(partial)}),
-                capture_output=True,
-                text=True,
-                timeout=600,
-            )
-            if done.returncode:
-                raise RuntimeError(f"{script} failed:\n{done.stderr[-4000:]}")
-            json.loads(done.stdout)
-            if partial.exists():
-                partial.replace(arrays)
-            written = answer.with_name(f"{os.getpid()}-{answer.name}")
-            written.write_text(done.stdout)
-            written.replace(answer)
+            # Two runs may ask the same: each writes files of its own, the answer last.
+            new_arrays, new_answer = (each.with_name(f"{os.getpid()}-{each.name}") for each in (arrays, answer))
+            new_answer.write_text(self._reply(script, {**request, "output": str(new_arrays)}))
+            if new_arrays.exists():
+                new_arrays.replace(arrays)
+            new_answer.replace(answer)
         result = json.loads(answer.read_text())
         if arrays.exists():
             with np.load(arrays) as stored:
                 result |= dict(stored)
         return result
+
+    def _key(self, script: str, request: dict[str, Any]) -> str:
+        key = hashlib.sha256(f"{self._python} {script}".encode())
+        for source in sorted(SCRIPTS.glob("*.py")):
+            key.update(source.read_bytes())
+        key.update(json.dumps({**request, "model": _content(Path(request["model"]))}, sort_keys=True).encode())
+        return key.hexdigest()[:32]
+
+    def _reply(self, script: str, request: dict[str, Any]) -> str:
+        if script not in self._scripts:
+            self._scripts[script] = subprocess.Popen(
+                [self._python, str(SCRIPTS / script)],
+                stdin=subprocess.PIPE,
+                stdout=subprocess.PIPE,
+                stderr=self._log,
+                text=True,
+            )
+        process = self._scripts[script]
+        assert process.stdin is not None and process.stdout is not None
+        process.stdin.write(json.dumps(request) + "\n")
+        process.stdin.flush()
+        reply = process.stdout.readline()
+        if not reply or "error" in json.loads(reply):
+            self._log.seek(0)
+            raise RuntimeError(f"{script} failed: {json.loads(reply)['error'] if reply else self._log.read()[-4000:]}")
+        return reply
 
 
 def _content(path: Path) -> str:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from pathlib import Path
 
 import numpy as np
@@ -28,18 +29,24 @@ TWIN_HALF = 2e-5
 """A norm that differs in its last bit may round an activation to the other half-precision neighbour."""
 
 
+@pytest.fixture(scope="module")
+def oracle(oracle_python: str) -> Iterator[Oracle]:
+    with Oracle(oracle_python) as oracle:
+        yield oracle
+
+
 @pytest.mark.oracle
 @pytest.mark.parametrize("native", [True, False], ids=["native", "twins"])
 @pytest.mark.parametrize("name", TYPES)
-def test_value_projection(tmp_path: Path, oracle_python: str, name: str, native: bool) -> None:
+def test_value_projection(tmp_path: Path, oracle: Oracle, name: str, native: bool) -> None:
     if native and library.load() is None:
         pytest.skip("the native kernels were not built")
     path = tiny_gguf(tmp_path / "tiny.gguf", "llama", width=256, layers=1, quantization=name)
-    oracle = Oracle(oracle_python).llama("layers", path, tokens=TOKENS, watch=["attn_norm", "Vcur"])
+    expected = oracle.llama("layers", path, tokens=TOKENS, watch=["attn_norm", "Vcur"])
     norm, values = project(path, CpuBackend(threads=2, native=native))
-    assert apart(norm, oracle["attn_norm-0"]) < EXACT
+    assert apart(norm, expected["attn_norm-0"]) < EXACT
     limits = {} if native else {"Q4_1": TWIN_MINIMUM, "Q5_1": TWIN_MINIMUM, "F16": TWIN_HALF, "BF16": TWIN_HALF}
-    assert apart(values, oracle["Vcur-0"].reshape(values.shape)) < limits.get(name, EXACT)
+    assert apart(values, expected["Vcur-0"].reshape(values.shape)) < limits.get(name, EXACT)
 
 
 def project(path: Path, backend: CpuBackend) -> tuple[NDArray[np.float32], NDArray[np.float32]]:

@@ -70,9 +70,8 @@ def next_tokens(model: str, prompt: list[int]) -> list[list[float]]:
     """[id, log probability under each setting] of the 50 likeliest."""
     scores = []
     for members in SETTINGS.values():
-        llama = open_model({"model": model, "threads": 1, **members}, len(prompt))
-        scores.append(log_softmax(llama.feed(prompt)[0]))
-        llama.close()
+        with open_model({"model": model, "threads": 1, **members}, len(prompt)) as llama:
+            scores.append(log_softmax(llama.feed(prompt)[0]))
     return [[int(token), *(round(float(each[token]), 5) for each in scores)] for token in (-scores[0]).argsort()[:50]]
 
 

@@ -208,7 +208,10 @@ class Llama:
         LIB.llama_memory_clear(LIB.llama_get_memory(self.context), True)
         self.position = 0
 
-    def close(self) -> None:
+    def __enter__(self) -> Llama:
+        return self
+
+    def __exit__(self, *_: object) -> None:
         LIB.llama_batch_free(self._batch)
         LIB.llama_free(self.context)
         LIB.llama_model_free(self.model)

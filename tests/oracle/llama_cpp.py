@@ -1,4 +1,4 @@
-"""llama.cpp as an oracle: read a JSON request from stdin, write a JSON answer to stdout (arrays to the npz `output`).
+"""llama.cpp as an oracle: answers JSON requests (serving.py), arrays in the npz file `output`.
 
 Run by the oracle interpreter (xllamacpp, numpy). Common members: `model` (path), `command`, and optionally `context`,
 `threads` (2), `cache` ("f16" or "f32"), `chunk` (tokens of one physical batch), `repack` and `flash` (false:
@@ -14,16 +14,13 @@ speed     tokens, count, repeats                           -> {"prompt_rate", "d
 
 from __future__ import annotations
 
-import contextlib
-import json
-import os
 import statistics
-import sys
 import time
 from typing import Any
 
 import numpy as np
 from llama_binding import F16, F32, Llama
+from serving import serve
 
 
 def open_model(request: dict[str, Any], tokens: int, watch: tuple[str, ...] = ()) -> Llama:
@@ -47,76 +44,68 @@ def log_softmax(logits: np.ndarray) -> np.ndarray:
 
 
 def tokenize(request: dict[str, Any]) -> dict[str, Any]:
-    llama = open_model(request, 256)
     flags = request.get("add_special", True), request.get("parse_special", True)
-    tokens = [llama.tokenize(text, *flags) for text in request["texts"]]
-    return {"tokens": tokens, "pieces": [[llama.piece(token).hex() for token in ids] for ids in tokens]}
+    with open_model(request, 256) as llama:
+        tokens = [llama.tokenize(text, *flags) for text in request["texts"]]
+        return {"tokens": tokens, "pieces": [[llama.piece(token).hex() for token in ids] for ids in tokens]}
 
 
 def logits(request: dict[str, Any]) -> dict[str, Any]:
-    llama = open_model(request, len(request["tokens"]))
-    np.savez(request["output"], logits=llama.feed(request["tokens"], request.get("every", False)))
+    with open_model(request, len(request["tokens"])) as llama:
+        np.savez(request["output"], logits=llama.feed(request["tokens"], request.get("every", False)))
     return {}
 
 
 def layers(request: dict[str, Any]) -> dict[str, Any]:
     tokens = request["tokens"]
-    llama = open_model(request | {"chunk": len(tokens)}, len(tokens), tuple(request["watch"]))
-    np.savez(request["output"], logits=llama.feed(tokens, every=True), **llama.seen)
+    with open_model(request | {"chunk": len(tokens)}, len(tokens), tuple(request["watch"])) as llama:
+        np.savez(request["output"], logits=llama.feed(tokens, every=True), **llama.seen)
     return {}
 
 
 def greedy(request: dict[str, Any]) -> dict[str, Any]:
-    answers = []
-    llama = open_model(request, 512)
-    for prompt in request["prompts"]:
-        llama.forget()
-        if isinstance(prompt, str):
-            prompt = llama.tokenize(prompt, request.get("add_special", True), request.get("parse_special", True))
-        row = llama.feed(prompt)[0]
-        tokens: list[int] = []
-        steps: list[list[list[float]]] = []
-        while True:
-            scores = log_softmax(row)
-            best = np.argsort(-scores, kind="stable")[: request.get("top", 10)]
-            steps.append([[int(token), round(float(scores[token]), 5)] for token in best])
-            tokens.append(int(best[0]))
-            if len(tokens) == request["count"] or (request.get("stop_at_end", True) and llama.ends(tokens[-1])):
-                break
-            row = llama.feed(tokens[-1:])[0]
-        text = b"".join(llama.piece(token) for token in tokens).decode("utf-8", "replace")
-        answers.append({"prompt": list(prompt), "tokens": tokens, "text": text, "steps": steps})
-    return {"prompts": answers}
+    with open_model(request, 512) as llama:
+        return {"prompts": [continued(llama, prompt, request) for prompt in request["prompts"]]}
+
+
+def continued(llama: Llama, prompt: str | list[int], request: dict[str, Any]) -> dict[str, Any]:
+    """One greedy answer."""
+    llama.forget()
+    if isinstance(prompt, str):
+        prompt = llama.tokenize(prompt, request.get("add_special", True), request.get("parse_special", True))
+    row = llama.feed(prompt)[0]
+    tokens: list[int] = []
+    steps: list[list[list[float]]] = []
+    while True:
+        scores = log_softmax(row)
+        best = np.argsort(-scores, kind="stable")[: request.get("top", 10)]
+        steps.append([[int(token), round(float(scores[token]), 5)] for token in best])
+        tokens.append(int(best[0]))
+        if len(tokens) == request["count"] or (request.get("stop_at_end", True) and llama.ends(tokens[-1])):
+            break
+        row = llama.feed(tokens[-1:])[0]
+    text = b"".join(llama.piece(token) for token in tokens).decode("utf-8", "replace")
+    return {"prompt": list(prompt), "tokens": tokens, "text": text, "steps": steps}
 
 
 def speed(request: dict[str, Any]) -> dict[str, Any]:
     tokens, count = request["tokens"], request["count"]
-    llama = open_model(request, len(tokens) + count)
     prompt_rates, draw_rates = [], []
-    for _ in range(request["repeats"]):
-        llama.forget()
-        started = time.perf_counter()
-        row = llama.feed(tokens)[0]
-        prompt_rates.append(len(tokens) / (time.perf_counter() - started))
-        started = time.perf_counter()
-        for _ in range(count):
-            row = llama.feed([int(row.argmax())])[0]
-        draw_rates.append(count / (time.perf_counter() - started))
+    with open_model(request, len(tokens) + count) as llama:
+        for _ in range(request["repeats"]):
+            llama.forget()
+            started = time.perf_counter()
+            row = llama.feed(tokens)[0]
+            prompt_rates.append(len(tokens) / (time.perf_counter() - started))
+            started = time.perf_counter()
+            for _ in range(count):
+                row = llama.feed([int(row.argmax())])[0]
+            draw_rates.append(count / (time.perf_counter() - started))
     return {"prompt_rate": statistics.median(prompt_rates), "draw_rate": statistics.median(draw_rates)}
 
 
 COMMANDS = {"tokenize": tokenize, "logits": logits, "layers": layers, "greedy": greedy, "speed": speed}
 
 
-def main() -> None:
-    request = json.load(sys.stdin)
-    answer_to = os.dup(1)
-    os.dup2(2, 1)  # whatever the library prints is not the answer
-    with contextlib.redirect_stdout(sys.stderr):
-        answer = COMMANDS[request["command"]](request)
-    with os.fdopen(answer_to, "w") as stream:
-        json.dump(answer, stream)
-
-
 if __name__ == "__main__":
-    main()
+    serve(lambda request: COMMANDS[request["command"]](request))

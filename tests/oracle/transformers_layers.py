@@ -1,25 +1,25 @@
 """transformers as an oracle: a GGUF's weights in the model class of its family, float32, eager attention.
 
-Run by the oracle interpreter (transformers, torch, gguf). Request on stdin: `model` (path of a llama, gemma3 or qwen3
-GGUF), `tokens` (ids), `output` (npz path). The npz holds float32 arrays (tokens, features), named as llama.cpp names
-them: `attn_out-N` (after the output projection), `ffn_out-N`, `l_out-N` (the stream after block N), `result_norm`,
-`logits`.
+Run by the oracle interpreter (transformers, torch, gguf). A request (serving.py): `model` (path of a llama, gemma3 or
+qwen3 GGUF), `tokens` (ids), `output` (npz path). The npz holds float32 arrays (tokens, features), named as llama.cpp
+names them: `attn_out-N` (after the output projection), `ffn_out-N`, `l_out-N` (the stream after block N),
+`result_norm`, `logits`.
 
 What the GGUF converter changed is undone: llama's query and key rows are taken out of their interleaved order, Gemma's
 norm weights lose the 1 that was added. `rope_freqs.weight` divides the rotary frequencies. Where ggml, and this host
-after it, keeps half precision, so does this pass: keys and values as the cache holds them, and the tanh GELU's argument
-and result. Without that the two would differ by 1e-3 and hide smaller faults.
+after it, keeps half precision, so does this pass: in attention, and for the tanh GELU's argument and result. Without
+that the two would differ by 1e-3 and hide smaller faults.
 """
 
 from __future__ import annotations
 
-import json
 import sys
 from typing import Any
 
 import gguf
 import numpy as np
 import torch
+from serving import serve
 from transformers import (
     Gemma3ForCausalLM,
     Gemma3TextConfig,
@@ -89,18 +89,22 @@ def build(path: str) -> PreTrainedModel:
     return model.eval()
 
 
-def round_as_ggml(model: PreTrainedModel) -> None:
-    """Keys, values and GELU through half precision."""
-    module = sys.modules[type(model).__module__]
-    attend = module.eager_attention_forward
-
-    def attend_halves(layer: Any, query: Any, key: torch.Tensor, value: torch.Tensor, *rest: Any, **named: Any) -> Any:
-        return attend(layer, query, key.half().float(), value.half().float(), *rest, **named)
-
-    module.eager_attention_forward = attend_halves
-    if model.config.model_type == "gemma3_text":
-        for layer in model.model.layers:
-            layer.mlp.act_fn = HalfGelu()
+def attend(
+    layer: Any,
+    query: torch.Tensor,
+    key: torch.Tensor,
+    value: torch.Tensor,
+    mask: torch.Tensor,
+    scaling: float,
+    **_: Any,
+) -> tuple[torch.Tensor, torch.Tensor]:
+    """Eager attention with what ggml rounds to half precision: queries, keys, softmaxed weights, values."""
+    if layer.config.model_type == "gemma3_text":  # whose queries ggml scales before it rounds them
+        query, scaling = query * scaling, 1.0
+    key, value = (each.half().float().repeat_interleave(layer.num_key_value_groups, 1) for each in (key, value))
+    scores = scaling * (query.half().float() @ key.transpose(2, 3)) + mask
+    weights = torch.softmax(scores, -1).half().float()
+    return (weights @ value).transpose(1, 2).contiguous(), weights
 
 
 class HalfGelu(torch.nn.Module):
@@ -146,11 +150,8 @@ def settings(architecture: str, keys: dict[str, Any], tensors: dict[str, np.ndar
     return result
 
 
-def main() -> None:
-    request = json.load(sys.stdin)
-    torch.set_num_threads(2)
+def answer(request: dict[str, Any]) -> dict[str, Any]:
     model = build(request["model"])
-    round_as_ggml(model)
     seen: dict[str, np.ndarray] = {}
 
     def keep(name: str) -> Any:
@@ -163,12 +164,17 @@ def main() -> None:
         layer.self_attn.register_forward_hook(keep(f"attn_out-{index}"))
         layer.mlp.register_forward_hook(keep(f"ffn_out-{index}"))
         layer.register_forward_hook(keep(f"l_out-{index}"))
+        if model.config.model_type == "gemma3_text":
+            layer.mlp.act_fn = HalfGelu()
     model.model.norm.register_forward_hook(keep("result_norm"))
     with torch.inference_mode():
         seen["logits"] = model(torch.tensor([request["tokens"]]), use_cache=False).logits[0].numpy()
     np.savez(request["output"], **seen)
-    json.dump({}, sys.stdout)
+    return {}
 
 
 if __name__ == "__main__":
-    main()
+    torch.set_num_threads(2)
+    for _, model_class in CLASSES.values():
+        sys.modules[model_class.__module__].eager_attention_forward = attend
+    serve(answer)

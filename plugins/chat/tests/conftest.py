@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+
 import pytest
 
 from golem_host.devices.cpu import CpuBackend
@@ -10,9 +12,10 @@ from oracle_client import Oracle
 
 
 @pytest.fixture(scope="session")
-def oracle(oracle_python: str) -> Oracle:
+def oracle(oracle_python: str) -> Iterator[Oracle]:
     """llama.cpp and transformers."""
-    return Oracle(oracle_python)
+    with Oracle(oracle_python) as oracle:
+        yield oracle
 
 
 @pytest.fixture(scope="module", params=[True, False], ids=["native", "twins"])

@@ -23,14 +23,13 @@ from oracle_client import Oracle
 
 DATA = Path(__file__).parent / "data"
 
-LAYER_TOLERANCE = 2e-4
-"""Relative to each layer's values, a layer's worth. float32 sums in another order differ by 3e-7; what grows is a key,
-value or GELU that this difference pushes over a half-precision border (5e-4 of that one value). A wrong term costs 1e-2
-or more."""
+LAYER_TOLERANCE = 3e-4
+"""Relative to each layer's values, a layer's worth. float32 sums in another order differ by 3e-7; what grows is a
+query, key, weight, value or GELU that this difference pushes over a half-precision border (5e-4 of that one value). A
+wrong term costs 1e-2 or more."""
 
-HALF_TOLERANCE = 3e-3
-"""Against llama.cpp on float32 weights: it also rounds queries and attention weights to half precision, this host does
-not (2e-4 to 4e-4 of a layer's values, growing with depth)."""
+FLOAT_TOLERANCE = 5e-4
+"""Logits on float32 weights against llama.cpp, which rounds where this host does: for the same reason."""
 
 TEXTS = (
     "Hello world, it was the best of times\n\n  def f(a):\n    return 12 + 2000",
@@ -63,7 +62,7 @@ def check_layers(path: Path, oracle: Oracle, backend: CpuBackend, tokens: list[i
 def check_float_logits(path: Path, oracle: Oracle, backend: CpuBackend, tokens: list[int]) -> None:
     """Logits of every token on float32 weights, against llama.cpp."""
     found = forward(path, tokens, backend)["logits"]
-    assert apart(found, oracle.llama("logits", path, tokens=tokens, every=True)["logits"]) < HALF_TOLERANCE
+    assert apart(found, oracle.llama("logits", path, tokens=tokens, every=True)["logits"]) < FLOAT_TOLERANCE
 
 
 def check_quantized_logits(path: Path, oracle: Oracle, backend: CpuBackend, tokens: list[int]) -> None:
@@ -76,7 +75,7 @@ def check_quantized_logits(path: Path, oracle: Oracle, backend: CpuBackend, toke
     expected = oracle.llama("logits", path, tokens=tokens, every=True)["logits"]
     other = oracle.llama("logits", path, tokens=tokens, every=True, cache="f32")["logits"]
     found = forward(path, tokens, backend)["logits"]
-    assert apart(found, expected) < 2 * apart(other, expected)
+    assert apart(found, expected) < 1.2 * apart(other, expected)
 
 
 def check_tokens(path: Path, oracle: Oracle) -> None:
