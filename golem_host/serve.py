@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+import ipaddress
 import logging
 import os
 import signal
@@ -96,7 +97,8 @@ class _Run:
 
     def __init__(self, host: Host, listener: socket.socket) -> None:
         self.host = host
-        self.url = f"http://{Address(*listener.getsockname()[:2])}"
+        self.address = Address(*listener.getsockname()[:2])
+        self.url = f"http://{self.address}"
         self.server = _OnListener(build_app(host), listener)
         self.stopping: float | None = None
         """Since when (seconds of `time.monotonic`)."""
@@ -104,6 +106,8 @@ class _Run:
     async def run(self) -> int:
         self._on_signals(asyncio.get_running_loop())
         log.info("listening on %s", self.url)
+        if not (self.host.settings["api-key"] or self.host.settings["api-key-file"]) and not self._is_loopback():
+            log.warning("anyone who reaches this address may use it: set --api-key")
         serving = asyncio.create_task(self.server.serve())
         loading = asyncio.create_task(self.host.start())
         await asyncio.wait((serving, loading), return_when=asyncio.FIRST_COMPLETED)
@@ -137,6 +141,9 @@ class _Run:
                 return False
         await serving
         return True
+
+    def _is_loopback(self) -> bool:
+        return ipaddress.ip_address(self.address.host.partition("%")[0]).is_loopback
 
     async def _failed_start(self, serving: asyncio.Task[None], loading: asyncio.Task[None]) -> int:
         self.server.stop()

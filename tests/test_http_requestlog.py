@@ -39,7 +39,7 @@ def test_the_line_of_a_chat() -> None:
 def test_waiting_and_reuse_are_told_when_they_happened() -> None:
     line = text_line(FIELDS, note_of_a_chat(waited_ms=12.3, cached=56))
     assert "— slot 0, waited 12ms — 21 prompt in 37ms (566.4/s), 56 cached, 8 drawn" in line
-    assert text_line(FIELDS, note_of_a_chat(waited_ms=0.2, cached=0)) == text_line(FIELDS, note_of_a_chat())
+    assert text_line(FIELDS, note_of_a_chat(waited_ms=0.9, cached=0)) == text_line(FIELDS, note_of_a_chat())
 
 
 def test_other_endings() -> None:

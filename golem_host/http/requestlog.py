@@ -137,7 +137,7 @@ def duration(milliseconds: float) -> str:
 
 
 def _place(note: RequestNote) -> str:
-    waited = note.waited_ms is not None and round(note.waited_ms) >= 1
+    waited = note.waited_ms is not None and note.waited_ms >= 1
     parts = [
         f"slot {note.slot}" if note.slot is not None else "",
         f"waited {duration(note.waited_ms or 0)}" if waited else "",

@@ -37,7 +37,8 @@ def golem_settings() -> Sequence[Setting]:
             "chat-model",
             named_path,
             (),
-            "GGUF language model to serve (any part of a split one), under its file's name or NAME.",
+            "GGUF language model to serve, under its file's name or NAME: a path (any part of a split file), or a name in "
+            "the model folder.",
             env=("GOLEM_MODEL",),
             repeatable=True,
             metavar="[NAME=]PATH",
@@ -67,7 +68,14 @@ def golem_models(settings: Settings) -> Sequence[Model]:
     from golem_host_chat.model import ChatModel
 
     device = settings["chat-device"] or settings["device"]
-    return [ChatModel(given.path, name=given.name, device=device) for given in settings["chat-model"]]
+    folder = settings["model-folder"]
+    return [ChatModel(_found(given.path, folder), name=given.name, device=device) for given in settings["chat-model"]]
+
+
+def _found(path: Path, folder: Path) -> Path:
+    """The file itself, or the one of that name in the model folder, with or without `.gguf`."""
+    places = (path, folder / path, folder / f"{path}.gguf")
+    return next((place for place in places if place.is_file()), path)
 
 
 @hookimpl

@@ -9,14 +9,14 @@ from typing import Any
 import pytest
 
 from golem_host.api import Job, ModelFileError
-from golem_host.config import Settings
+from golem_host.config import CORE, Settings, resolve
 from golem_host.devices.cpu import CpuBackend
 from golem_host.devices.device import Device
 from golem_host.errors import Unavailable
 from golem_host.testing.tiny import tiny_gguf
 from golem_host_chat.generation import Generation
 from golem_host_chat.model import ChatModel, model_name
-from golem_host_chat.plugin import golem_identify
+from golem_host_chat.plugin import golem_identify, golem_models, golem_settings
 from golem_host_chat.runtime import ChatRuntime
 from golem_host_chat.sampling_params import SamplingParams
 
@@ -153,3 +153,12 @@ def _draw(runtime: ChatRuntime, device: Device) -> int:
     while job.end is None:
         device.submit(lambda: None).result()
     return job.value.tokens[0]
+
+
+def test_a_model_is_found_by_its_name_in_the_model_folder(tmp_path: Path) -> None:
+    tiny_gguf(tmp_path / "small.gguf")
+    for written in ("small", "small.gguf", str(tmp_path / "small.gguf")):
+        settings = resolve(
+            [*CORE, *golem_settings()], {"chat-model": [written], "model-folder": [str(tmp_path)]}, {}, None
+        )
+        assert [model.name for model in golem_models(settings)] == ["small"]
