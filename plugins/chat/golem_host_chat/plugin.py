@@ -37,8 +37,8 @@ def golem_settings() -> Sequence[Setting]:
             "chat-model",
             named_path,
             (),
-            "GGUF language model to serve, under its file's name or NAME: a path (any part of a split file), or a name in "
-            "the model folder.",
+            "GGUF language model to serve, under its file's name or NAME: a path (any part of a split file), or a name "
+            "in the model folder.",
             env=("GOLEM_MODEL",),
             repeatable=True,
             metavar="[NAME=]PATH",
