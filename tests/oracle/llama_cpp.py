@@ -78,7 +78,8 @@ def continued(llama: Llama, prompt: str | list[int], request: dict[str, Any]) ->
     steps: list[list[list[float]]] = []
     while True:
         scores = log_softmax(row)
-        best = np.argsort(-scores, kind="stable")[: request.get("top", 10)]
+        best = np.argpartition(-scores, request.get("top", 10))[: request.get("top", 10)]
+        best = best[np.lexsort((best, -scores[best]))]
         steps.append([[int(token), round(float(scores[token]), 5)] for token in best])
         tokens.append(int(best[0]))
         if len(tokens) == request["count"] or (request.get("stop_at_end", True) and llama.ends(tokens[-1])):
