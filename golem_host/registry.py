@@ -186,9 +186,7 @@ class Registry:
 
     @asynccontextmanager
     async def use(self, model: Model, keep_alive: KeepAlive = UNSET) -> AsyncIterator[Runtime]:
-        """The loaded model, loading it if needed. It stays in memory while in use; the keep-alive clock starts at
-        exit.
-        """
+        """The loaded model, loading it if needed. It stays while in use; the keep-alive clock starts at exit."""
         resident = self._residents[model.name]
         resident.users += 1
         try:

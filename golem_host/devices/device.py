@@ -94,9 +94,7 @@ class Device:
         self.submit(remove).result()
 
     def alive(self, lane: Lane, timeout: float) -> bool:
-        """Whether the lane can answer: it has not failed and the device comes round to a no-op within `timeout`
-        seconds.
-        """
+        """Whether the lane can answer: not failed, and the device comes round to a no-op within `timeout` seconds."""
         try:
             return self.submit(lambda: lane in self._lanes and lane.failed is None).result(timeout)
         except (TimeoutError, RuntimeError):

@@ -57,9 +57,7 @@ class Job(Generic[Request]):
 
     @property
     def cancelled(self) -> bool:
-        """True from the moment `cancel` was called (or the job ended so); lanes drop such jobs before their next
-        pass.
-        """
+        """True from the moment `cancel` was called; lanes drop such jobs before their next pass."""
         return self._cancel_requested
 
     def start(self) -> None:
@@ -86,9 +84,7 @@ class Job(Generic[Request]):
         return self._close(End.FAILED, None, error)
 
     def cancel(self) -> None:
-        """Ask for the job to stop. It ends at once for its reader; its lane frees what it holds before the next
-        pass.
-        """
+        """End the job at once for its reader; its lane frees what it holds before the next pass."""
         with self._lock:
             if self.end is not None or self._cancel_requested:
                 return
@@ -120,9 +116,7 @@ class Job(Generic[Request]):
         return True
 
     async def events(self) -> AsyncIterator[Any]:
-        """Yield events in the order they were posted, then stop; a failure or cancellation is raised after the last
-        one.
-        """
+        """Yield events in the order they were posted; a failure or cancellation is raised after the last."""
         ready = asyncio.Event()
         loop = asyncio.get_running_loop()
 

@@ -46,9 +46,7 @@ class Lane(ABC):
         self._wake: Callable[[], None] = lambda: None
 
     def submit(self, job: Job[Any]) -> None:
-        """Queue a job (any thread). Raises `Overloaded` when the queue is full and `Unavailable` when the lane is
-        closed.
-        """
+        """Queue a job (any thread). Raises `Overloaded` for a full queue and `Unavailable` for a closed lane."""
         with self._lock:
             if self._closed is not None:
                 raise self._closed

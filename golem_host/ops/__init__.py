@@ -1,6 +1,4 @@
-"""The operations model code is written in. Each records a step; `recording` explains how passes are kept and
-replayed.
-"""
+"""The operations model code is written in. Each records a step of a pass; `recording` explains how."""
 
 from golem_host.ops.attention import Cache, attention, cache_store
 from golem_host.ops.elementwise import add, scale, softcap

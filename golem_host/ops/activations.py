@@ -1,6 +1,4 @@
-"""How ggml rounds activations before a quantized product (chat-models reference 1.4; ggml `quantize_row_*`), in
-torch.
-"""
+"""How ggml rounds activations before a quantized product (ggml `quantize_row_*`), in torch."""
 
 from __future__ import annotations
 

@@ -49,9 +49,7 @@ class CacheStore:
 
 
 def cache_store(cache: Cache, k: Ref, v: Ref, slots: Ref, positions: Ref) -> None:
-    """Store `k` (rows, kv_heads, key_dim) and `v` (rows, kv_heads, value_dim) at int32 `slots` and `positions`
-    (rows,).
-    """
+    """Store `k` (rows, kv_heads, key_dim), `v` (rows, kv_heads, value_dim) at int32 `slots`, `positions` (rows,)."""
     k.recording.append_effect(CacheStore(), (cache, k, v, slots, positions))
 
 

@@ -18,9 +18,7 @@ TWIN_BLOCK_VALUES = 1 << 22
 
 @dataclass(frozen=True)
 class Linear:
-    """y = W x + b. Activations are rounded as ggml rounds them for the weight's type, so that answers stay
-    comparable.
-    """
+    """y = W x + b, with activations rounded as ggml rounds them for the weight's type: answers stay comparable."""
 
     def twin(self, x: torch.Tensor, weight: Tensor, bias: Tensor | None) -> torch.Tensor:
         import torch

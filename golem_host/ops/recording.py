@@ -76,7 +76,7 @@ class Op(Protocol):
 
 @dataclass(frozen=True)
 class Command:
-    """One recorded step. `writes_in_place` names the inputs whose memory the output may take over."""
+    """One recorded step. `in_place` numbers the inputs whose memory the output may take over."""
 
     op: Op
     inputs: tuple[Any, ...]

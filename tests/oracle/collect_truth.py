@@ -9,10 +9,8 @@ attention changes. Only where it does not is there one right answer. So a prompt
 `NEAR_TIE` of each other; of each kind the two whose answers are least in doubt.
 
 Per prompt: its ids, tokens, text, and at every step the least distance, over the settings, of the second log
-probability
-from the first. `next_tokens`: after the first prompt, the 50 likeliest tokens with their log probability under each
-setting,
-from which a test takes how far right answers lie apart.
+probability from the first. `next_tokens`: after the first prompt, the 50 likeliest tokens with their log probability
+under each setting, from which a test takes how far right answers lie apart.
 """
 
 from __future__ import annotations

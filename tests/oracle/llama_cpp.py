@@ -6,8 +6,8 @@ weights as stored, flash attention off).
 
 tokenize  texts, add_special, parse_special                -> {"tokens": [[id]], "pieces": [[hex bytes]]}
 logits    tokens, every (false)                            -> npz `logits` float32 (1 or tokens, vocabulary)
-layers    tokens, watch (names without layer)              -> npz `<name>-<layer>` float32 (tokens, features) and
-`logits` greedy    prompts: [text or ids], count, top (10), add_special, parse_special, stop_at_end (true)
+layers    tokens, watch (names without layer)              -> npz `<name>-<layer>` (tokens, features) and `logits`
+greedy    prompts: [text or ids], count, top (10), add_special, parse_special, stop_at_end (true)
           -> {"prompts": [{"prompt": [id], "tokens": [id], "text": str, "steps": [[[id, logprob], ...top]]}]}
 speed     tokens, count, repeats                           -> {"prompt_rate", "draw_rate"}: medians, tokens per second
 """

@@ -42,12 +42,6 @@ class CpuBackend:
         assert self.kernels is not None
         return self.kernels.pool(self.threads)
 
-    @property
-    def description(self) -> str:
-        """`cpu, 2 threads, avx2`."""
-        kind = "torch" if self.kernels is None else self.kernels.isa
-        return f"cpu, {self.threads} thread{'s' if self.threads > 1 else ''}, {kind}"
-
     def compile(self, recording: Recording) -> Program:
         return Program(self, recording)
 

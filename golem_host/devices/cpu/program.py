@@ -39,7 +39,6 @@ class Program:
         arena = _empty(size)
         self._memory: dict[Ref, NDArray[np.uint8]] = dict(inputs)
         self._memory |= {ref: arena[at : at + size_of(ref)] for ref, at in offsets.items()}
-        self.arena_bytes = size
         self.inputs = {name: self._array(ref) for name, ref in recording.inputs.items()}
         self._live = np.zeros(max(1, len(self._axes)), np.int64)
         self._keep_alive: list[Any] = []

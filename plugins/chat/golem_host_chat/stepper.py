@@ -103,9 +103,7 @@ class ChatStepper:
                     slot.forget()
 
     def _gather(self) -> tuple[Columns, list[tuple[Conversation, list[int]]]]:
-        """The columns of the next pass: a token of every conversation that draws, then prompts in the order they
-        came.
-        """
+        """The next pass: a token of every conversation that draws, then prompts in the order they came."""
         columns = Columns()
         fed: list[tuple[Conversation, list[int]]] = []
         room = self._chunk
