@@ -39,6 +39,13 @@ TYPES = [
     "Q6_K",
     "IQ4_NL",
     "IQ4_XS",
+    "TQ1_0",
+    "TQ2_0",
+    "MXFP4",
+    "Q1_0",
+    "Q2_0",
+    "PQ2_0",
+    "PTQ1_0",
 ]
 
 
@@ -67,10 +74,12 @@ def weight(kind: str, *shape: int, seed: int = 0) -> Tensor:
     else:
         blocks = rng.integers(0, 256, (int(np.prod(shape)) // ggml.block_size, ggml.block_bytes), np.uint8)
         halves = {"Q2_K": (80, 82), "Q3_K": (108,), "Q6_K": (208,), "Q4_K": (0, 2), "Q5_K": (0, 2)}
-        halves |= {"Q4_1": (0, 2), "Q5_1": (0, 2)}
+        halves |= {"Q4_1": (0, 2), "Q5_1": (0, 2), "TQ1_0": (52,), "TQ2_0": (64,), "PTQ1_0": (26,), "MXFP4": ()}
         for at in halves.get(kind, (0,)):
             scale = rng.uniform(0.01, 0.1, len(blocks)).astype(np.float16)
             blocks[:, at : at + 2] = scale.view(np.uint8).reshape(-1, 2)
+        if kind == "MXFP4":
+            blocks[:, 0] = rng.integers(120, 124, len(blocks))
         data = blocks.reshape(-1)
     return Tensor(f"{kind}.weight", shape, ggml, Path("test.gguf"), (ggml, data))
 

@@ -10,7 +10,7 @@ if TYPE_CHECKING:
     import torch
 
 _Q8_0 = {GgmlType.Q4_0, GgmlType.Q5_0, GgmlType.Q8_0, GgmlType.IQ4_NL, GgmlType.MXFP4, GgmlType.NVFP4}
-_Q8_0 |= {GgmlType.Q4_1, GgmlType.Q5_1, GgmlType.Q1_0, GgmlType.Q2_0}
+_Q8_0 |= {GgmlType.Q4_1, GgmlType.Q5_1, GgmlType.Q1_0, GgmlType.Q2_0, GgmlType.PQ2_0, GgmlType.PTQ1_0}
 
 
 def round_as_product_wants(x: torch.Tensor, weight: GgmlType) -> torch.Tensor:

@@ -10,12 +10,14 @@ from __future__ import annotations
 import math
 from collections.abc import Mapping
 from pathlib import Path
-from typing import Any
+from typing import Any, cast
 
 import gguf
 import numpy as np
 
 from golem_host.testing.tiny_vocab import Vocabulary, vocabulary
+from golem_host.weights.dequant import dequantize
+from golem_host.weights.types import GgmlType
 
 ARCHITECTURES = ("llama", "gemma3", "qwen3")
 
@@ -29,6 +31,10 @@ _RANDOM_BLOCKS = {
     "Q6_K": (208, None, 0.0),
     "IQ4_NL": (0, None, 0.0),
     "IQ4_XS": (0, None, 0.0),
+    "Q1_0": (0, None, 0.0),
+    "Q2_0": (0, None, 0.0),
+    "PQ2_0": (0, None, 0.0),
+    "PTQ1_0": (26, None, 0.0),
 }
 
 
@@ -57,12 +63,12 @@ def tiny_gguf(
     """Write a checkpoint and return its path (the first shard's when `shards` > 1, named `*-00001-of-0000N.gguf`).
 
     `architecture`: llama, gemma3 or qwen3. `quantization`: the ggml type of every matrix (norms stay F32); `types`
-    overrides it by tensor name without block prefix and suffix, {"token_embd": "Q8_0", "ffn_down": "Q6_K"}. K and IQ4
-    types hold random valid blocks; rows must be whole blocks, so give widths in multiples of 256 for them. `layers`: 2
-    (gemma3: 7, one full layer among sliding ones). `head_width`: width / heads for llama, twice that for the families
-    where it is free. `window`: keys a sliding gemma3 layer sees. `tied=False` adds `output.weight`. `rope_factors`:
-    Llama 3.1's `rope_freqs.weight`. `tokenizer`: "bpe" or "spm" (the family's own by default). `metadata` adds or
-    replaces keys (None removes one); `extra_tensors` are written as F32.
+    overrides it by tensor name without block prefix and suffix, {"token_embd": "Q8_0", "ffn_down": "Q6_K"}. Types
+    without a quantizer hold random valid blocks; rows must be whole blocks, so give widths in multiples of 256 for K
+    types. `layers`: 2 (gemma3: 7, one full layer among sliding ones). `head_width`: width / heads for llama, twice that
+    for the families where it is free. `window`: keys a sliding gemma3 layer sees. `tied=False` adds `output.weight`.
+    `rope_factors`: Llama 3.1's `rope_freqs.weight`. `tokenizer`: "bpe" or "spm" (the family's own by default).
+    `metadata` adds or replaces keys (None removes one); `extra_tensors` are written as F32.
 
     Raises ValueError for an unknown architecture or type, and for rows that are not whole blocks.
     """
@@ -120,7 +126,9 @@ def tiny_gguf(
     for name, tensor in tensors.items():
         role = name.split(".")[2] if name.startswith("blk.") else name.split(".")[0]
         kind = (types or {}).get(role, quantization) if tensor.ndim > 1 else "F32"
-        writer.add_tensor(name, encode(random, tensor, kind), raw_dtype=gguf.GGMLQuantizationType[kind])
+        data = encode(random, tensor, kind).view(np.int8)  # bytes of a shape of their own
+        number = cast(gguf.GGMLQuantizationType, GgmlType[kind])  # the package does not know all of them
+        writer.add_tensor(name, data, raw_shape=tensor.shape, raw_dtype=number)
     for name, tensor in (extra_tensors or {}).items():
         writer.add_tensor(name, np.ascontiguousarray(tensor, np.float32))
     writer.write_header_to_file()
@@ -141,18 +149,17 @@ def encode(random: np.random.Generator, tensor: np.ndarray, kind: str) -> np.nda
     """A float32 (rows, columns) matrix as bytes of ggml type `kind`: shape (rows, row bytes), uint8 (F32 and F16: their
     dtype).
 
-    K and IQ4 types: random blocks with the matrix's standard deviation instead of its values.
+    Types without a quantizer: random blocks with the matrix's standard deviation instead of its values.
     """
-    if kind not in gguf.GGMLQuantizationType.__members__:
+    if kind not in GgmlType.__members__:
         raise ValueError(f"unknown ggml type {kind!r}")
-    number = gguf.GGMLQuantizationType[kind]
-    block, size = gguf.GGML_QUANT_SIZES[number]
-    if tensor.shape[-1] % block:
-        raise ValueError(f"{kind} needs rows of whole blocks of {block}, got {tensor.shape[-1]} columns")
+    number = GgmlType[kind]
+    if tensor.shape[-1] % number.block_size:
+        raise ValueError(f"{kind} needs rows of whole blocks of {number.block_size}, got {tensor.shape[-1]} columns")
     if kind not in _RANDOM_BLOCKS:
-        return gguf.quants.quantize(tensor, number)
+        return gguf.quants.quantize(tensor, gguf.GGMLQuantizationType[kind])
     scale_at, minimum_at, ratio = _RANDOM_BLOCKS[kind]
-    blocks = random.integers(0, 256, (tensor.size // block, size), np.uint8)
+    blocks = random.integers(0, 256, (tensor.size // number.block_size, number.block_bytes), np.uint8)
 
     def set_scale(scale: float) -> None:
         blocks[:, scale_at : scale_at + 2] = np.array([scale], np.float16).view(np.uint8)
@@ -160,7 +167,9 @@ def encode(random: np.random.Generator, tensor: np.ndarray, kind: str) -> np.nda
             blocks[:, minimum_at : minimum_at + 2] = np.array([scale * ratio], np.float16).view(np.uint8)
 
     set_scale(1.0)
-    set_scale(float(tensor.std() / gguf.quants.dequantize(blocks, number).std()))
+    values = dequantize(number, blocks.reshape(-1))
+    assert values is not None
+    set_scale(float(tensor.std() / values.std()))
     return blocks.reshape(tensor.shape[0], -1)
 
 

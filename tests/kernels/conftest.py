@@ -17,9 +17,10 @@ from numpy.typing import NDArray
 
 from golem_host.kernels import library
 from golem_host.kernels.library import Act, Kernels, Op
+from golem_host.weights.dequant import dequantize
+from golem_host.weights.types import GgmlType
 
 Array = NDArray[Any]
-QuantType = gguf.GGMLQuantizationType
 
 HALF_FIELDS = {
     # byte offsets of the half-precision scales in a block
@@ -35,6 +36,13 @@ HALF_FIELDS = {
     "Q5_K": (0, 2),
     "Q6_K": (208,),
     "IQ4_XS": (0,),
+    "TQ1_0": (52,),
+    "TQ2_0": (64,),
+    "MXFP4": (),
+    "Q1_0": (0,),
+    "Q2_0": (0,),
+    "PQ2_0": (0,),
+    "PTQ1_0": (26,),
 }
 BLOCK_TYPES = tuple(HALF_FIELDS)
 FLOAT_TYPES = ("F32", "F16", "BF16")
@@ -43,34 +51,42 @@ ISAS = ("generic", "avx2", "avx512-vnni")
 
 class Weights:
     """m packed rows of k random weights of one type: `packed` uint8 (m, bytes); `values` float32 (m, k) as gguf-py
-    reads them."""
+    reads them, or this host's dequantizer for the types that gguf-py lacks. Scales of MXFP4 are 2^(exponent - 128)."""
 
-    def __init__(self, rng: np.random.Generator, type_name: str, m: int, k: int) -> None:
-        self.type = QuantType[type_name]
+    def __init__(self, rng: np.random.Generator, type_name: str, m: int, k: int, exponent: int = 122) -> None:
+        self.type = GgmlType[type_name]
         if type_name in FLOAT_TYPES:
             values = rng.standard_normal((m, k)).astype(np.float32)
-            self.packed = gguf.quants.quantize(values, self.type).view(np.uint8).reshape(m, -1)
+            kind = gguf.GGMLQuantizationType(self.type)
+            self.packed = gguf.quants.quantize(values, kind).view(np.uint8).reshape(m, -1)
         else:
-            block, size = gguf.GGML_QUANT_SIZES[self.type]
-            data = rng.integers(0, 256, (m, k // block, size), dtype=np.uint8)
+            blocks = (m, k // self.type.block_size)
+            data = rng.integers(0, 256, (*blocks, self.type.block_bytes), dtype=np.uint8)
             for at in HALF_FIELDS[type_name]:
-                scale = rng.uniform(-0.02, 0.02, (m, k // block)).astype(np.float16)
+                scale = rng.uniform(-0.02, 0.02, blocks).astype(np.float16)
                 data[:, :, at : at + 2] = scale[..., None].view(np.uint8)
+            if self.type is GgmlType.MXFP4:
+                data[:, :, 0] = np.clip(rng.integers(exponent - 3, exponent + 4, blocks), 0, 255)
             self.packed = data.reshape(m, -1)
         self.values = self._dequantized().reshape(m, k)
 
     def _dequantized(self) -> Array:
-        if self.type is QuantType.F32:
+        if self.type is GgmlType.F32:
             return self.packed.view(np.float32)
-        if self.type is QuantType.F16:
+        if self.type is GgmlType.F16:
             return self.packed.view(np.float16).astype(np.float32)
-        return gguf.quants.dequantize(self.packed, self.type)
+        try:
+            return gguf.quants.dequantize(self.packed, gguf.GGMLQuantizationType(self.type))
+        except (NotImplementedError, ValueError):
+            values = dequantize(self.type, self.packed.reshape(-1))
+            assert values is not None
+            return values
 
     def offsets(self) -> Array:
         """The offset m of every weight of a type that is multiplied with Q8_1 rows, float64 (m, k)."""
-        block, size = gguf.GGML_QUANT_SIZES[self.type]
-        m = self.packed.reshape(len(self.packed), -1, size)[:, :, 2:4].copy().view(np.float16)[..., 0]
-        return np.repeat(m.astype(np.float64), block, -1)
+        blocks = self.packed.reshape(len(self.packed), -1, self.type.block_bytes)
+        m = blocks[:, :, 2:4].copy().view(np.float16)[..., 0]
+        return np.repeat(m.astype(np.float64), self.type.block_size, -1)
 
 
 class Quantized:

@@ -1,6 +1,6 @@
 """Products with every weight type, at every instruction set.
 
-Reference: gguf-py's dequantized weights times what ggml's activation quantization leaves of the input, in float64. What
+Reference: dequantized weights times what ggml's activation quantization leaves of the input, in float64. What
 is left is float32 rounding of sums: at most 1e-7 of (largest weight of the row) * (sum of input magnitudes).
 """
 
@@ -12,6 +12,7 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from golem_host.kernels.library import Act, KernelError, Op
+from golem_host.weights.types import GgmlType
 
 TOLERANCE = 1e-7
 
@@ -67,7 +68,7 @@ def test_odd_shapes_stay_in_bounds(
 ):
     """Weights, activations and results end where a page ends that nobody may read past."""
     rng = np.random.default_rng(seed)
-    k = blocks * (256 if block_type.endswith("_K") or block_type == "IQ4_XS" else 32)
+    k = blocks * GgmlType[block_type].block_size
     weights = make_weights(rng, block_type, m, k)
     x = rng.standard_normal((rows, k)).astype(np.float32)
     expected = portable.product(weights, x)
@@ -113,14 +114,22 @@ def test_extreme_codes_do_not_overflow(runner, portable, block_type, make_weight
 
 
 def _with_codes(block_type, packed, fill):
-    from gguf import GGML_QUANT_SIZES, GGMLQuantizationType
-
-    size = GGML_QUANT_SIZES[GGMLQuantizationType[block_type]][1]
-    halves = {"Q2_K": (80, 84), "Q3_K": (108, 110), "Q6_K": (208, 210)}.get(block_type)
-    first, last = halves or (0, 4 if block_type in ("Q4_1", "Q5_1", "Q4_K", "Q5_K") else 2)
+    size = GgmlType[block_type].block_bytes
+    scales = {"Q2_K": (80, 84), "Q3_K": (108, 110), "Q6_K": (208, 210), "MXFP4": (0, 1)}
+    scales |= {"TQ1_0": (52, 54), "TQ2_0": (64, 66), "PTQ1_0": (26, 28)}
+    first, last = scales.get(block_type, (0, 4 if block_type in ("Q4_1", "Q5_1", "Q4_K", "Q5_K") else 2))
     filled = np.full((len(packed), packed.shape[1] // size, size), fill, np.uint8)
     filled[:, :, first:last] = packed.reshape(filled.shape)[:, :, first:last]
     return filled.reshape(packed.shape)
+
+
+@pytest.mark.parametrize("exponent", [0, 127, 255])
+def test_any_exponent_of_mxfp4(runner, make_weights, rng, exponent):
+    """Scales from denormal to overflowing; 255 is a power of two like the others."""
+    unit = 127 * np.eye(32, dtype=np.float32)  # its activations are 127 times a scale of 1
+    with np.errstate(over="ignore"):
+        weights = make_weights(rng, "MXFP4", 24, 32, exponent)
+        assert np.array_equal(runner.product(weights, unit), 127 * weights.values.T)
 
 
 def test_a_value_that_is_not_finite_shows(runner, weight_type, make_weights, rng):

@@ -8,9 +8,9 @@
 namespace golem {
 namespace {
 
-void one_scale(Decoded &out, const uint8_t *d) {
-  out.sub = 32;
-  out.d = load_half(d);
+void one_scale(Decoded &out, float d, int n = 32) {
+  out.sub = n;
+  out.d = d;
   out.dmin = 0;
   out.scale[0] = 1;
   out.min[0] = 0;
@@ -18,7 +18,7 @@ void one_scale(Decoded &out, const uint8_t *d) {
 
 // q * d + m, as d * q - (-m) * 1
 void scale_and_offset(Decoded &out, const uint8_t *dm) {
-  one_scale(out, dm);
+  one_scale(out, load_half(dm));
   out.dmin = -load_half(dm + 2);
   out.min[0] = 1;
 }
@@ -34,15 +34,15 @@ void fifth_bits(uint32_t qh, int8_t *q) {
   for (int e = 0; e < 32; e++) q[e] = static_cast<int8_t>(q[e] + static_cast<int>(qh >> e & 1u) * 16);
 }
 
-void code_values(const uint8_t *qs, int8_t *q) {
+void code_values(const int8_t *values, const uint8_t *qs, int8_t *q) {
   for (int e = 0; e < 16; e++) {
-    q[e] = kIq4Values[qs[e] & 15];
-    q[e + 16] = kIq4Values[qs[e] >> 4];
+    q[e] = values[qs[e] & 15];
+    q[e + 16] = values[qs[e] >> 4];
   }
 }
 
 void q4_0(const uint8_t *b, Decoded &out) {
-  one_scale(out, b);
+  one_scale(out, load_half(b));
   nibbles(b + 2, 8, out.q);
 }
 
@@ -52,7 +52,7 @@ void q4_1(const uint8_t *b, Decoded &out) {
 }
 
 void q5_0(const uint8_t *b, Decoded &out) {
-  one_scale(out, b);
+  one_scale(out, load_half(b));
   nibbles(b + 6, 16, out.q);
   fifth_bits(load_u32(b + 2), out.q);
 }
@@ -64,16 +64,57 @@ void q5_1(const uint8_t *b, Decoded &out) {
 }
 
 void q8_0(const uint8_t *b, Decoded &out) {
-  one_scale(out, b);
+  one_scale(out, load_half(b));
   memcpy(out.q, b + 2, 32);
 }
 
 void iq4_nl(const uint8_t *b, Decoded &out) {
-  one_scale(out, b);
-  code_values(b + 2, out.q);
+  one_scale(out, load_half(b));
+  code_values(kIq4Values, b + 2, out.q);
 }
 
-// Two bits of element e of a 256-block that packs four planes of 32 into each 32 bytes (Q2_K, Q3_K).
+// Half of 2^(e - 127): the values of kFp4Values are doubled. The two smallest are denormal.
+float e8m0_half(uint32_t e) { return float_of(e < 2 ? 0x00200000u << e : (e - 1) << 23); }
+
+void mxfp4(const uint8_t *b, Decoded &out) {
+  one_scale(out, e8m0_half(b[0]));
+  code_values(kFp4Values, b + 1, out.q);
+}
+
+void q1_0(const uint8_t *b, Decoded &out) {
+  one_scale(out, load_half(b), 128);
+  for (int e = 0; e < 128; e++) out.q[e] = static_cast<int8_t>(2 * (b[2 + e / 8] >> e % 8 & 1) - 1);
+}
+
+template <int n>
+void q2_0(const uint8_t *b, Decoded &out) {
+  one_scale(out, load_half(b), n);
+  for (int e = 0; e < n; e++) out.q[e] = static_cast<int8_t>((b[2 + e / 4] >> 2 * (e % 4) & 3) - 1);
+}
+
+// n bytes hold `digits` planes of n values -1, 0, 1: digit j of a byte, read as a fraction in base 3, belongs to plane j.
+int8_t *trits(const uint8_t *packed, int n, int digits, int8_t *q) {
+  for (int i = 0; i < n; i++) {
+    uint8_t rest = packed[i];
+    for (int j = 0; j < digits; j++) {
+      q[j * n + i] = static_cast<int8_t>((rest * 3 >> 8) - 1);
+      rest = static_cast<uint8_t>(rest * 3);
+    }
+  }
+  return q + digits * n;
+}
+
+void tq1_0(const uint8_t *b, Decoded &out) {
+  one_scale(out, load_half(b + 52), 256);
+  trits(b + 48, 4, 4, trits(b + 32, 16, 5, trits(b, 32, 5, out.q)));
+}
+
+void ptq1_0(const uint8_t *b, Decoded &out) {
+  one_scale(out, load_half(b + 26), 128);
+  trits(b + 24, 2, 4, trits(b + 16, 8, 5, trits(b, 16, 5, out.q)));
+}
+
+// Two bits of element e of a 256-block that packs four planes of 32 into each 32 bytes (Q2_K, Q3_K, TQ2_0).
 int two_bits(const uint8_t *qs, int e) { return qs[32 * (e / 128) + e % 32] >> 2 * (e % 128 / 32) & 3; }
 
 void q2_k(const uint8_t *b, Decoded &out) {
@@ -86,6 +127,11 @@ void q2_k(const uint8_t *b, Decoded &out) {
     out.min[j] = scales[j] >> 4;
   }
   for (int e = 0; e < 256; e++) out.q[e] = static_cast<int8_t>(two_bits(qs, e));
+}
+
+void tq2_0(const uint8_t *b, Decoded &out) {
+  one_scale(out, load_half(b + 64), 256);
+  for (int e = 0; e < 256; e++) out.q[e] = static_cast<int8_t>(two_bits(b, e) - 1);
 }
 
 void q3_k(const uint8_t *b, Decoded &out) {
@@ -158,7 +204,7 @@ void iq4_xs(const uint8_t *b, Decoded &out) {
   for (int j = 0; j < 8; j++) {
     out.scale[j] = ((low[j / 2] >> 4 * (j % 2) & 15) | (high >> 2 * j & 3) << 4) - 32;
     out.min[j] = 0;
-    code_values(qs + 16 * j, out.q + 32 * j);
+    code_values(kIq4Values, qs + 16 * j, out.q + 32 * j);
   }
 }
 
@@ -178,6 +224,13 @@ DecodeFn block_decoder(int64_t type) {
     case Q5_K: return q5_k;
     case Q6_K: return q6_k;
     case IQ4_XS: return iq4_xs;
+    case MXFP4: return mxfp4;
+    case Q1_0: return q1_0;
+    case Q2_0: return q2_0<64>;
+    case PQ2_0: return q2_0<128>;
+    case PTQ1_0: return ptq1_0;
+    case TQ1_0: return tq1_0;
+    case TQ2_0: return tq2_0;
     default: return nullptr;
   }
 }

@@ -1,6 +1,7 @@
 // Portable quantized products, one weight row at a time. They define the order of every sum that the vector
 // versions (product_lanes.cpp) keep to the bit: whole numbers are exact within a block; between blocks, in
-// ascending order, sum = sum + (d_w * d_a) * float(whole), then the offset term, with no fused steps.
+// ascending order, sum = sum + (d_w * d_a) * float(whole), then the offset term, with no fused steps. A block of
+// weights that spans several blocks of activations adds d_w * ((d_a * float(whole) + d_a * float(whole)) + ...).
 #include "product_blocks.h"
 
 #include "activation.h"
@@ -20,6 +21,21 @@ struct With8_0 {
   static constexpr int64_t n = 32;
   static void add(const Decoded &w, const uint8_t *x, int64_t k, int64_t b, float &sum) {
     sum = sum + (w.d * float_at(x, act32_d_at(k, b))) * static_cast<float>(dot(w.q, codes_at(x, 32 * b), 32));
+  }
+};
+
+// One block of several times 32 with a Q8_0 row.
+template <int kBlock>
+struct Wide8_0 {
+  static constexpr int64_t n = kBlock;
+  static float part(const Decoded &w, const uint8_t *x, int64_t k, int64_t b, int64_t j) {
+    const int64_t at = b * (kBlock / 32) + j;
+    return float_at(x, act32_d_at(k, at)) * static_cast<float>(dot(w.q + 32 * j, codes_at(x, 32 * at), 32));
+  }
+  static void add(const Decoded &w, const uint8_t *x, int64_t k, int64_t b, float &sum) {
+    float inner = part(w, x, k, b, 0);
+    for (int64_t j = 1; j < kBlock / 32; j++) inner = inner + part(w, x, k, b, j);
+    sum = sum + w.d * inner;
   }
 };
 
@@ -86,6 +102,13 @@ ProductFn portable_product(int type) {
     case Q5_K: return product<Q5_K, With8_K<true>>;
     case Q6_K: return product<Q6_K, With8_K<false>>;
     case IQ4_XS: return product<IQ4_XS, With8_K<false>>;
+    case MXFP4: return product<MXFP4, With8_0>;
+    case Q1_0: return product<Q1_0, Wide8_0<128>>;
+    case Q2_0: return product<Q2_0, Wide8_0<64>>;
+    case PQ2_0: return product<PQ2_0, Wide8_0<128>>;
+    case PTQ1_0: return product<PTQ1_0, Wide8_0<128>>;
+    case TQ1_0: return product<TQ1_0, With8_K<false>>;
+    case TQ2_0: return product<TQ2_0, With8_K<false>>;
     default: return nullptr;
   }
 }

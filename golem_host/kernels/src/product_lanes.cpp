@@ -181,7 +181,7 @@ ProductFn quantized_product(int type) {
     case Q5_K: return product<Blocks256<FormatQ5_K>, Q5_K>;
     case Q6_K: return product<Blocks256<FormatQ6_K>, Q6_K>;
     case IQ4_XS: return product<Blocks256<FormatIQ4_XS>, IQ4_XS>;
-    default: return nullptr;
+    default: return portable_product(type);
   }
 }
 

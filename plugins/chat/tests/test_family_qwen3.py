@@ -43,7 +43,7 @@ def test_a_model_in_three_files(tmp_path: Path, oracle: Oracle, each_backend: Cp
 
 
 @pytest.mark.oracle
-@pytest.mark.parametrize("name", ["Q4_0", "Q4_1", "Q8_0", "Q4_K", "Q6_K", "MXFP4", "TQ1_0", "TQ2_0"])
+@pytest.mark.parametrize("name", ["Q4_0", "Q4_1", "Q8_0", "Q4_K", "Q6_K", "MXFP4", "TQ1_0", "TQ2_0", "Q1_0", "Q2_0"])
 def test_logits_of_quantized_weights(tmp_path: Path, oracle: Oracle, each_backend: CpuBackend, name: str) -> None:
     path = tiny_gguf(tmp_path / "tiny.gguf", "qwen3", width=256, quantization=name)
     check_quantized_logits(path, oracle, each_backend, TOKENS)
