@@ -78,7 +78,8 @@ def test_plain_numbers(kind: GgmlType) -> None:
 
 
 def test_no_rule_and_no_type() -> None:
-    assert dequantize(GgmlType.Q8_K, bytes_of(292)) is None
+    for kind in NEVER_STORED:
+        assert dequantize(kind, bytes_of(kind.block_bytes)) is None
     assert ggml_type(4) is None
     assert ggml_type(-1) is None
 

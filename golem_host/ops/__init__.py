@@ -1,5 +1,6 @@
 """The operations model code is written in. Each records a step of a pass; `recording` explains how."""
 
+from golem_host.ops.activations import multiplies
 from golem_host.ops.attention import Cache, attention, cache_store
 from golem_host.ops.elementwise import add, scale, softcap
 from golem_host.ops.embedding import rows, select
@@ -22,6 +23,7 @@ __all__ = [
     "cache_store",
     "geglu",
     "linear",
+    "multiplies",
     "rms_norm",
     "rope",
     "rope_angles",

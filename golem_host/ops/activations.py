@@ -11,6 +11,14 @@ if TYPE_CHECKING:
 
 _Q8_0 = {GgmlType.Q4_0, GgmlType.Q5_0, GgmlType.Q8_0, GgmlType.IQ4_NL, GgmlType.MXFP4, GgmlType.NVFP4}
 _Q8_0 |= {GgmlType.Q4_1, GgmlType.Q5_1, GgmlType.Q1_0, GgmlType.Q2_0, GgmlType.PQ2_0, GgmlType.PTQ1_0}
+_Q8_K = {GgmlType.Q2_K, GgmlType.Q3_K, GgmlType.Q4_K, GgmlType.Q5_K, GgmlType.Q6_K, GgmlType.IQ4_XS}
+_Q8_K |= {GgmlType.IQ1_S, GgmlType.IQ1_M, GgmlType.IQ2_XXS, GgmlType.IQ2_XS, GgmlType.IQ2_S}
+_Q8_K |= {GgmlType.IQ3_XXS, GgmlType.IQ3_S, GgmlType.TQ1_0, GgmlType.TQ2_0}
+
+
+def multiplies(weight: GgmlType) -> bool:
+    """Whether there is a product with weights of this type: not for integers, float64, and ggml's activation types."""
+    return weight in (GgmlType.F32, GgmlType.F16, GgmlType.BF16) or weight in _Q8_0 or weight in _Q8_K
 
 
 def round_as_product_wants(x: torch.Tensor, weight: GgmlType) -> torch.Tensor:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from golem_host.ops.activations import round_as_product_wants
+from golem_host.ops.activations import multiplies, round_as_product_wants
 from golem_host.ops.recording import Ref
 from golem_host.weights.tensor import Tensor
 
@@ -37,6 +37,8 @@ def linear(x: Ref, weight: Tensor, bias: Tensor | None = None) -> Ref:
     """(rows, out) from `x` (rows, in), `weight` (out, in) of any stored type and `bias` (out,)."""
     if len(weight.shape) != 2 or weight.shape[1] != x.width:
         raise ValueError(f"{weight.name} of shape {weight.shape} does not take rows of {x.width} values")
+    if not multiplies(weight.type):
+        raise ValueError(f"{weight.name} is stored as {weight.type_name}, which nothing is multiplied with")
     if bias is not None and bias.shape != weight.shape[:1]:
         raise ValueError(f"{bias.name} has shape {bias.shape}, {weight.name} has {weight.shape[0]} rows")
     return x.recording.append(Linear(), (x, weight, bias), x.axis, (weight.shape[0],))

@@ -2,7 +2,7 @@
 
 Layouts: ggml-common.h and `dequantize_row_*` of ggml-quants.c; results equal the `gguf` package's bit for bit. Each
 function takes blocks as uint8 of shape (n, block_bytes) and returns float32 of shape (n, block_size); `_to_float` reads
-little-endian half-precision scales. Types that only `gguf` knows (IQ1, IQ2, IQ3) are left to it.
+little-endian half-precision scales. IQ1, IQ2 and IQ3 are left to `gguf`.
 """
 
 from __future__ import annotations
@@ -25,21 +25,25 @@ _E2M1_DOUBLED = np.array([0, 1, 2, 3, 4, 6, 8, 12, 0, -1, -2, -3, -4, -6, -8, -1
 _POWERS_OF_3 = np.array([1, 3, 9, 27, 81], np.uint8)
 
 
+def has_values(kind: GgmlType) -> bool:
+    """Whether `dequantize` has a rule for this type. Q8_1 and Q8_K are for activations only."""
+    return kind in _CONVERT or kind in _LEFT_TO_GGUF
+
+
 def dequantize(kind: GgmlType, data: Bytes) -> Floats | None:
     """The values of whole blocks: `data` has shape (bytes,), the result (values,). None for a type without a rule.
 
     Scales come from the file and may be infinite or NaN; so may the values, without warnings.
     """
+    if not has_values(kind):
+        return None
     convert = _CONVERT.get(kind, _by_gguf_package(kind))
     blocks = data.reshape(-1, kind.block_bytes)
     values = np.empty((len(blocks), kind.block_size), np.float32)
     step = max(1, _CHUNK_VALUES // kind.block_size)
     with np.errstate(all="ignore"):
         for start in range(0, len(blocks), step):
-            try:
-                values[start : start + step] = convert(np.ascontiguousarray(blocks[start : start + step]))
-            except NotImplementedError:
-                return None
+            values[start : start + step] = convert(np.ascontiguousarray(blocks[start : start + step]))
     return values.reshape(-1)
 
 
@@ -215,6 +219,15 @@ def _plain(code: str) -> Callable[[Bytes], Floats]:
     return lambda blocks: blocks.view(code).astype(np.float32)
 
 
+_LEFT_TO_GGUF = {
+    GgmlType.IQ1_S,
+    GgmlType.IQ1_M,
+    GgmlType.IQ2_XXS,
+    GgmlType.IQ2_XS,
+    GgmlType.IQ2_S,
+    GgmlType.IQ3_XXS,
+    GgmlType.IQ3_S,
+}
 _CONVERT: dict[GgmlType, Callable[[Bytes], Floats]] = {
     GgmlType.F32: _plain("<f4"),
     GgmlType.F16: _plain("<f2"),

@@ -9,7 +9,7 @@ from pathlib import Path
 import numpy as np
 from numpy.typing import NDArray
 
-from golem_host.weights.dequant import dequantize
+from golem_host.weights.dequant import dequantize, has_values
 from golem_host.weights.errors import GgufError
 from golem_host.weights.types import GgmlType
 
@@ -59,6 +59,11 @@ class Tensor:
         """Number of values."""
         return math.prod(self.shape)
 
+    def check_values(self) -> None:
+        """Raise GgufError, naming tensor and type, when `float32` could not give the values."""
+        if not has_values(self.type):
+            raise GgufError(self.path, f"tensor '{self.name}': values of type {self.type_name} cannot be read")
+
     def float32(self, rows: slice | None = None) -> NDArray[np.float32]:
         """The values as a new float32 array of shape `shape`.
 
@@ -71,9 +76,9 @@ class Tensor:
                 raise ValueError(f"tensor '{self.name}' has one dimension, so no rows to select")
             data = data.reshape(shape[0], -1)[rows]
             shape = (len(data), *shape[1:])
+        self.check_values()
         values = dequantize(self.type, data.reshape(-1))
-        if values is None:
-            raise GgufError(self.path, f"tensor '{self.name}': values of type {self.type_name} cannot be read")
+        assert values is not None
         return values.reshape(shape)
 
     def _known(self) -> tuple[GgmlType, NDArray[np.uint8]]:

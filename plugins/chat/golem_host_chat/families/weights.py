@@ -33,7 +33,8 @@ class Linear:
 
 
 class Weights:
-    """Hands out tensors by name. Raises `GgufError` naming a tensor that is missing, misshapen or of unknown type."""
+    """Hands out tensors by name. Raises `GgufError` naming a tensor that is missing, misshapen, or of a type that is
+    unknown or cannot be read or, in a matrix, be multiplied with: now rather than in the first pass."""
 
     def __init__(self, gguf: Gguf) -> None:
         self._gguf = gguf
@@ -53,7 +54,13 @@ class Weights:
             raise GgufError(
                 self._gguf.path, f"tensor '{name}' has shape {list(tensor.shape)}, the metadata asks for {list(shape)}"
             )
-        _ = tensor.type  # refuses an unknown storage type now rather than in the first pass
+        tensor.check_values()
+        if len(shape) > 1 and not ops.multiplies(tensor.type):
+            raise GgufError(
+                self._gguf.path,
+                f"tensor '{name}' is a matrix of type {tensor.type_name}, which nothing is multiplied with; get the "
+                "model in a common type such as Q4_K, Q8_0 or F16",
+            )
         self._used.add(name)
         return tensor
 
