@@ -16,6 +16,7 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+from numpy.typing import NDArray
 
 SCRIPTS = Path(__file__).parent / "oracle"
 
@@ -45,6 +46,10 @@ class Oracle:
     def transformers(self, model: Path, tokens: list[int]) -> dict[str, np.ndarray]:
         """Every layer of a transformers forward pass: names as tests/oracle/transformers_layers.py says."""
         return self._ask("transformers_layers.py", {"model": str(model), "tokens": tokens})
+
+    def mixture(self, weights: Path, **request: Any) -> NDArray[np.float32]:
+        """What an expert mixture of transformers gives: members as tests/oracle/transformers_mixture.py says."""
+        return self._ask("transformers_mixture.py", {"model": str(weights), **request})["out"]
 
     def _ask(self, script: str, request: dict[str, Any]) -> dict[str, Any]:
         kept = self._cache / f"{script.removesuffix('.py')}-{self._key(script, request)}"

@@ -217,6 +217,32 @@ def test_only_the_rows_asked_for(tmp_path: Path) -> None:
         gguf.tensors["v"].float32(slice(0, 1))
 
 
+def test_matrices_of_a_stack(tmp_path: Path) -> None:
+    data = np.random.default_rng(0).integers(0, 100, 2 * 3 * 2 * 34, dtype=np.uint8).tobytes()
+    tensors = [RawTensor("experts", [64, 3, 2], 8, data), RawTensor("odd", [8, 2, 2], 77, bytes(32))]
+    gguf = opened(tmp_path, {}, tensors)
+    stack = gguf.tensors["experts"]
+    for index in range(2):
+        matrix = stack.matrix(index)
+        assert (matrix.name, matrix.shape, matrix.type, matrix.row_bytes) == (
+            f"experts[{index}]",
+            (3, 64),
+            stack.type,
+            68,
+        )
+        np.testing.assert_array_equal(matrix.float32(), stack.float32()[index])
+        assert np.shares_memory(matrix.data, stack.data)
+        for rows in (slice(1, 2), slice(1, None), slice(0, 99)):
+            np.testing.assert_array_equal(stack.matrix(index, rows).float32(), stack.float32()[index, rows])
+    for index in (-1, 2):
+        with pytest.raises(ValueError, match=f"'experts' of shape .* has no matrix {index}"):
+            stack.matrix(index)
+    with pytest.raises(ValueError, match="has no matrix 0"):
+        stack.matrix(0).matrix(0)
+    with pytest.raises(GgufError, match="ggml type 77"):
+        gguf.tensors["odd"].matrix(0)
+
+
 def test_unknown_type_opens_and_is_refused_when_read(tmp_path: Path) -> None:
     tensors = [RawTensor("odd", [8], 77, bytes(8)), RawTensor("fine", [1], 0, f32(4))]
     gguf = opened(tmp_path, {}, tensors)

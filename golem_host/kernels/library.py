@@ -33,6 +33,10 @@ typedef struct golem_cmd {
   int64_t i[16];
   double f[8];
 } golem_cmd;
+typedef struct golem_route {
+  int32_t expert;
+  float weight;
+} golem_route;
 int golem_abi(void);
 const char *golem_isa(void);
 const char *golem_error_text(int code);
@@ -66,6 +70,9 @@ class Op(IntEnum):
     SOFTCAP = 13
     SELECT = 14
     COPY = 15
+    ROUTE = 18
+    EXPERTS = 19
+    MIX = 20
 
 
 class Act(IntEnum):
@@ -91,6 +98,14 @@ class GateKind(IntEnum):
 
     SILU = 0
     GELU_TANH = 1
+
+
+class Weighting(IntEnum):
+    """How router logits become weights of the chosen experts."""
+
+    SOFTMAX = 0
+    SOFTMAX_CHOSEN = 1
+    SIGMOID = 2
 
 
 class LibraryError(RuntimeError):

@@ -81,6 +81,17 @@ class Tensor:
         assert values is not None
         return values.reshape(shape)
 
+    def matrix(self, index: int, rows: slice = slice(None)) -> Tensor:
+        """A view of matrix `index` of a stack of matrices (count, rows, columns), or of some of its rows.
+
+        Raises GgufError for an unknown type, ValueError for a tensor that is no stack or has no such matrix.
+        """
+        if len(self.shape) != 3 or not 0 <= index < self.shape[0]:
+            raise ValueError(f"tensor '{self.name}' of shape {self.shape} has no matrix {index}")
+        data = self.data.reshape(*self.shape[:2], self.row_bytes)[index, rows]
+        shape = (len(data), self.shape[2])
+        return Tensor(f"{self.name}[{index}]", shape, self.type_id, self.path, (self.type, data.reshape(-1)))
+
     def _known(self) -> tuple[GgmlType, NDArray[np.uint8]]:
         if self.stored is None:
             raise GgufError(

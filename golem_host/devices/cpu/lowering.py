@@ -15,6 +15,7 @@ from golem_host.kernels.library import Op as Kernel
 from golem_host.ops.attention import Attention, CacheStore
 from golem_host.ops.elementwise import Add, Scale, Softcap
 from golem_host.ops.embedding import Rows, Select
+from golem_host.ops.experts import ExpertLinear, Mix, Route
 from golem_host.ops.gate import Gate
 from golem_host.ops.linear import Linear
 from golem_host.ops.norm import RmsNorm
@@ -58,7 +59,7 @@ class Lowering:
 
     def __init__(self, kernels: Kernels | None) -> None:
         self._kernels = kernels
-        self._activations: dict[tuple[Ref, int], Ref] = {}
+        self._activations: dict[tuple[Ref, int, int], Ref] = {}
         self.steps: list[Step] = []
 
     def lower(self, command: Command) -> None:
@@ -73,27 +74,28 @@ class Lowering:
     def _takes_types(self, command: Command) -> bool:
         """Whether the library multiplies by and looks up rows of these weight types."""
         assert self._kernels is not None
-        if not isinstance(command.op, Linear | Rows):
+        if not isinstance(command.op, Linear | Rows | ExpertLinear):
             return True
         tensor = next(each for each in command.inputs if isinstance(each, Tensor))
         kind = self._kernels.act_kind(tensor.type)
-        return kind >= 0 and (kind == ACT_F32 or self._kernels.act_bytes(kind, tensor.shape[1]) > 0)
+        return kind >= 0 and (kind == ACT_F32 or self._kernels.act_bytes(kind, tensor.shape[-1]) > 0)
 
     def _twin(self, command: Command) -> Step:
         reads = [each for each in command.inputs if isinstance(each, Ref)]
         axis = reads[-1].axis if command.output is None else command.output.axis
         return Step(axis, reads, command.output, command=command)
 
-    def activation(self, x: Ref, kind: int) -> Ref:
-        """`x` as the activation rows a product wants; products that share an input share them."""
+    def activation(self, x: Ref, weight: Tensor) -> Ref:
+        """`x` as the activation rows a product with `weight` wants; products that share an input share them."""
+        assert self._kernels is not None
+        kind, n = self._kernels.act_kind(weight.type), weight.shape[-1]
         if kind == ACT_F32:
             return x
-        key = (x.root, kind)
+        key = (x.root, kind, n)
         if key not in self._activations:
-            assert self._kernels is not None
-            size = self._kernels.act_bytes(kind, x.width)
-            out = Ref(x.recording, x.axis, (size,), "u8")
-            self.steps.append(_step(Kernel.ACT, out, [out, x], [x.width, kind]))
+            inner = x.width // n
+            out = Ref(x.recording, x.axis, (inner, self._kernels.act_bytes(kind, n)), "u8")
+            self.steps.append(_step(Kernel.ACT, out, [out, x], [n, kind, inner]))
             self._activations[key] = out
         return self._activations[key]
 
@@ -116,9 +118,23 @@ def _rows(_: Lowering, op: Rows, out: Ref, table: Tensor, ids: Ref) -> Step:
 
 
 def _linear(low: Lowering, op: Linear, out: Ref, x: Ref, weight: Tensor, bias: Tensor | None) -> Step:
-    assert low._kernels is not None
-    activation = low.activation(x, low._kernels.act_kind(weight.type))
+    activation = low.activation(x, weight)
     return _step(Kernel.MATMUL, out, [out, activation, weight, _vector(bias)], [*weight.shape, weight.type])
+
+
+def _route(_: Lowering, op: Route, out: Ref, logits: Ref, scale: Tensor | None) -> Step:
+    return _step(Kernel.ROUTE, out, [out, logits, _vector(scale)], [logits.width, op.used, op.weighting], [op.factor])
+
+
+def _expert_linear(low: Lowering, op: ExpertLinear, out: Ref, x: Ref, routes: Ref, weight: Tensor) -> Step:
+    experts, stride, k = weight.shape
+    used, m = out.shape
+    ints = [m, k, weight.type, experts, used, x.width // k, stride, op.first]
+    return _step(Kernel.EXPERTS, out, [out, low.activation(x, weight), routes, weight], ints)
+
+
+def _mix(_: Lowering, op: Mix, out: Ref, y: Ref, routes: Ref) -> Step:
+    return _step(Kernel.MIX, out, [out, y, routes], [out.width, y.shape[0]])
 
 
 def _rms_norm(_: Lowering, op: RmsNorm, out: Ref, x: Ref, weight: Tensor | None) -> Step:
@@ -181,4 +197,7 @@ _LOWER: dict[type, Callable[..., Step]] = {
     Scale: _scale,
     Softcap: _softcap,
     Select: _select,
+    Route: _route,
+    ExpertLinear: _expert_linear,
+    Mix: _mix,
 }

@@ -32,21 +32,25 @@ struct Command {
     return true;
   }
 
+  // How many of `total` nanoseconds of work to hand over at a time: eight chunks a thread, but none shorter than what
+  // handing it over costs or longer than others should wait for. 0: the caller should do it all.
+  double chunk_ns(double total) const {
+    constexpr double kWorthWaking = 8e3, kShortestChunk = 2e3, kLongestChunk = 20e3;
+    if (pool.threads() == 1 || total < kWorthWaking) return 0;
+    const double chunk = total / (8.0 * pool.threads());
+    return chunk < kShortestChunk ? kShortestChunk : chunk > kLongestChunk ? kLongestChunk : chunk;
+  }
+
   // Calls fn(begin, end) over 0..items, cut in chunks. `cost` is about how many nanoseconds one item takes on one
   // thread: what is over soon stays on the caller, which wakes nobody. Chunks begin at multiples of `align`.
   template <class Fn>
   void share(int64_t items, double cost, Fn fn, int64_t align = 1) const {
-    constexpr double kWorthWaking = 8e3, kShortestChunk = 2e3, kLongestChunk = 20e3;
-    const double total = cost * static_cast<double>(items);
-    if (pool.threads() == 1 || total < kWorthWaking) {
+    const double total = cost * static_cast<double>(items), chunk = chunk_ns(total);
+    if (chunk == 0) {
       fn(int64_t{0}, items);
       return;
     }
-    // eight chunks a thread, but none shorter than what handing it over costs or longer than others should wait for
-    double wanted = 8.0 * pool.threads();
-    if (wanted < total / kLongestChunk) wanted = total / kLongestChunk;
-    if (wanted > total / kShortestChunk) wanted = total / kShortestChunk;
-    const int64_t chunks = static_cast<int64_t>(wanted);
+    const int64_t chunks = static_cast<int64_t>(total / chunk);
     int64_t step = (items + chunks - 1) / chunks;
     step = (step + align - 1) / align * align;
     pool.run((items + step - 1) / step, [&](int64_t chunk) {
@@ -78,5 +82,11 @@ int run_scale(const Command &c);
 int run_softcap(const Command &c);
 int run_select(const Command &c);
 int run_copy(const Command &c);
+int run_route(const Command &c);
+int run_experts(const Command &c);
+int run_mix(const Command &c);
+
+// About how many nanoseconds one core takes for one weight row of `bytes` times `columns` activation rows of k values.
+double product_ns(int64_t bytes, int64_t k, int64_t columns);
 
 }  // namespace golem

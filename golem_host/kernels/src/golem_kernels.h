@@ -35,13 +35,18 @@ typedef struct golem_cmd {
   double f[8];
 } golem_cmd;
 
+typedef struct golem_route { /* an expert that a row chose, and the weight of what it gives */
+  int32_t expert;
+  float weight;
+} golem_route;
+
 enum golem_op {
   /* out[R,n] = dequantized rows of a table.
    * p: 0 out, 1 ids int32[R], 2 table.  i: 0 n, 1 ggml type, 2 row stride in bytes, 3 rows of the table.
    * An id outside the table: GOLEM_E_ID, nothing written. */
   GOLEM_OP_ROWS = 1,
-  /* out = R activation rows of golem_act_bytes(kind, n) bytes each, quantized from x f32[R,n].
-   * p: 0 out, 1 x.  i: 0 n, 1 golem_act. */
+  /* out = R * inner activation rows of golem_act_bytes(kind, n) bytes each, quantized from x f32[R,inner,n].
+   * p: 0 out, 1 x.  i: 0 n, 1 golem_act, 2 inner (activation rows per live row; 0 means one). */
   GOLEM_OP_ACT = 2,
   /* out[R,m] = x[R,k] . W[m,k]^T + bias.
    * p: 0 out, 1 x (activation rows of golem_act_kind(type)), 2 W (rows packed as in a GGUF file), 3 bias f32[m] or NULL.
@@ -88,7 +93,23 @@ enum golem_op {
    * An index outside x: GOLEM_E_INDEX, nothing written. */
   GOLEM_OP_SELECT = 14,
   /* out[R,n] = x.  p: 0 out, 1 x.  i: 0 n. */
-  GOLEM_OP_COPY = 15
+  GOLEM_OP_COPY = 15,
+  /* out golem_route[R,used] = the used largest of each row of logits, largest first, ties by lower expert, NaN last;
+   * weight = golem_weighting of the logits * f[0] * scale[expert].
+   * p: 0 out, 1 logits f32[R,experts], 2 scale f32[experts] or NULL.  i: 0 experts (up to 65536), 1 used, 2 golem_weighting.
+   * f: 0 factor. */
+  GOLEM_OP_ROUTE = 18,
+  /* out f32[R,used,m] = x . W[expert]^T: of each row and slot with the matrix of the expert that it chose, with the bits of
+   * GOLEM_OP_MATMUL. Each chosen matrix is read once for all that chose it.
+   * p: 0 out, 1 x (activation rows of golem_act_kind(type), [R,inner]), 2 routes golem_route[R,used],
+   *    3 W (matrices [experts,stride,k] packed as in a GGUF file).
+   * i: 0 m, 1 k, 2 ggml type, 3 experts (up to 65536), 4 used, 5 inner (1: the slots of a row share x; used: one x a slot),
+   *    6 stride (rows of each expert's matrix), 7 first (row of it where the m rows begin).
+   * An expert that is not there: GOLEM_E_ID, nothing written. */
+  GOLEM_OP_EXPERTS = 19,
+  /* out f32[R,n] = sum over the slots, in their order, of weight * y.  p: 0 out, 1 y f32[R,used,n], 2 routes golem_route[R,used].
+   * i: 0 n, 1 used. */
+  GOLEM_OP_MIX = 20
 };
 
 enum golem_act {      /* how one row of n activations is stored; the bytes are private to the library */
@@ -108,6 +129,12 @@ enum golem_rope {
 enum golem_gate {
   GOLEM_GATE_SILU = 0,
   GOLEM_GATE_GELU_TANH = 1 /* through float16, as ggml: x <= -10 gives 0, x >= 10 gives x */
+};
+
+enum golem_weighting { /* of a row's router logits */
+  GOLEM_WEIGHTING_SOFTMAX = 0,        /* softmax over all experts */
+  GOLEM_WEIGHTING_SOFTMAX_CHOSEN = 1, /* softmax over the chosen: the same renormalized to a sum of one */
+  GOLEM_WEIGHTING_SIGMOID = 2         /* each chosen expert's own */
 };
 
 enum golem_error {

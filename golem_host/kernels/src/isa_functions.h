@@ -17,6 +17,7 @@ void add(float *out, const float *a, const float *b, int64_t n);
 void mul(float *out, const float *a, const float *b, int64_t n);
 void scale(float *out, const float *x, float by, int64_t n);
 void softcap(float *out, const float *x, float cap, int64_t n);
+void mix(float *out, const float *y, const golem_route *routes, int64_t used, int64_t n);
 
 ProductFn float_product(int type);      // F32, F16, BF16
 ProductFn quantized_product(int type);  // the others; nullptr for unsupported types

@@ -30,6 +30,7 @@ void fill(Kernels &table) {
   table.mul = mul;
   table.scale = scale;
   table.softcap = softcap;
+  table.mix = mix;
 }
 
 }  // namespace GOLEM_ISA_NAMESPACE

@@ -4,6 +4,7 @@
 #include <cstdint>
 
 #include "blocks.h"
+#include "golem_kernels.h"
 
 namespace golem {
 
@@ -57,6 +58,8 @@ struct Kernels {
   void (*mul)(float *out, const float *a, const float *b, int64_t n);
   void (*scale)(float *out, const float *x, float by, int64_t n);
   void (*softcap)(float *out, const float *x, float cap, int64_t n);
+  // One row: out[n] = sum over the slots of weight * y[slot,n].
+  void (*mix)(float *out, const float *y, const golem_route *routes, int64_t used, int64_t n);
 };
 
 // The instruction set chosen when first asked: the best of this machine, or what GOLEM_ISA lowers it to.

@@ -1,26 +1,11 @@
 // Slot caches: writing keys and values, attending over them.
 #include <atomic>
-#include <cstdlib>
 
 #include "command.h"
+#include "scratch.h"
 
 namespace golem {
 namespace {
-
-// A thread's memory for the weights of the keys it attends: grows, and goes with the thread.
-struct Scratch {
-  float *floats = nullptr;
-  int64_t size = 0;
-  ~Scratch() { std::free(floats); }
-  float *of(int64_t wanted) {
-    if (wanted > size) {
-      std::free(floats);
-      floats = static_cast<float *>(std::malloc(static_cast<size_t>(wanted) * sizeof(float)));
-      size = floats == nullptr ? 0 : wanted;
-    }
-    return floats;
-  }
-};
 
 int check_slots(const int32_t *slot, const int32_t *position, int64_t rows, int64_t slots) {
   for (int64_t r = 0; r < rows; r++) {
@@ -74,7 +59,7 @@ int run_attn(const Command &c) {
   const double cost = 0.15 * static_cast<double>(keys / c.rows * (hd + vd) * (heads / kv_heads));
   std::atomic<bool> short_of_memory{false};
   c.share(c.rows * kv_heads, cost, [&](int64_t begin, int64_t end) {
-    thread_local Scratch scratch;
+    thread_local Scratch<float> scratch;
     float *weights = scratch.of(kMaxHeadsTogether * attention_stride(most));
     if (weights == nullptr) {
       short_of_memory = true;

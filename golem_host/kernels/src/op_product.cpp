@@ -3,21 +3,20 @@
 #include "command.h"
 
 namespace golem {
-namespace {
 
-// About how long one core takes for a byte of weights (read once) and for a product.
-constexpr double kNsPerByte = 0.06, kNsPerProduct = 0.02;
-
-}  // namespace
+double product_ns(int64_t bytes, int64_t k, int64_t columns) {
+  constexpr double kPerByte = 0.06, kPerProduct = 0.02;  // a byte is read once
+  return kPerByte * static_cast<double>(bytes) + kPerProduct * static_cast<double>(k * columns);
+}
 
 int run_act(const Command &c) {
-  const int64_t n = c.i(0);
+  const int64_t n = c.i(0), inner = c.i(2) == 0 ? 1 : c.i(2);
   const int kind = static_cast<int>(c.i(1));
   if (!c.pointers(2)) return GOLEM_E_NULL;
   if (c.i(1) != kind || act_block(kind) == 0) return GOLEM_E_TYPE;
   const int64_t bytes = golem_act_bytes(kind, n);
-  if (!sizes_fit(n) || bytes == 0) return GOLEM_E_SHAPE;
-  c.share(c.rows, 0.5 * static_cast<double>(n), [&](int64_t begin, int64_t end) {
+  if (!sizes_fit(n, inner) || bytes == 0) return GOLEM_E_SHAPE;
+  c.share(c.rows * inner, 0.5 * static_cast<double>(n), [&](int64_t begin, int64_t end) {
     for (int64_t r = begin; r < end; r++) kernels().quantize(kind, c.in<float>(1) + r * n, n, c.out<uint8_t>(0) + r * bytes);
   });
   return GOLEM_OK;
@@ -40,7 +39,7 @@ int run_matmul(const Command &c) {
   product.rows = c.rows;
   product.m = m;
   product.k = k;
-  const double cost = kNsPerByte * static_cast<double>(product.w_stride) + kNsPerProduct * static_cast<double>(k * c.rows);
+  const double cost = product_ns(product.w_stride, k, c.rows);
   const ProductFn fn = kernels().product[type];
   c.share(m, cost, [&](int64_t begin, int64_t end) { fn(product, begin, end); }, kernels().product_rows[type]);
   return GOLEM_OK;
