@@ -202,6 +202,9 @@ def test_a_mixture_that_does_not_fit_is_refused() -> None:
         ops.expert_linear(x, routes, weight("F32", 4, 32))
     with pytest.raises(ValueError, match="does not take rows of"):
         ops.expert_linear(x, routes, weight("F32", 4, 8, 31))
+    integers = Tensor("ids", (4, 8, 32), GgmlType.I32, Path("given"), (GgmlType.I32, np.zeros(4096, np.uint8)))
+    with pytest.raises(ValueError, match="ids is stored as I32"):
+        ops.expert_linear(x, routes, integers)
     for rows in (range(9), range(-1, 4), range(4, 4), range(0, 8, 2)):
         with pytest.raises(ValueError, match="has no rows"):
             ops.expert_linear(x, routes, weight("F32", 4, 8, 32), rows)

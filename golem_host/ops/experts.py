@@ -13,6 +13,7 @@ from dataclasses import dataclass
 from enum import IntEnum
 from typing import TYPE_CHECKING
 
+from golem_host.ops.activations import multiplies
 from golem_host.ops.linear import Linear
 from golem_host.ops.recording import Ref
 from golem_host.ops.rowwise import rowwise
@@ -106,6 +107,8 @@ def expert_linear(x: Ref, routes: Ref, weight: Tensor, rows: range | None = None
     """
     if len(weight.shape) != 3:
         raise ValueError(f"{weight.name} of shape {weight.shape} is not a matrix for each expert")
+    if not multiplies(weight.type):
+        raise ValueError(f"{weight.name} is stored as {weight.type_name}, which nothing is multiplied with")
     used, (experts, out, n) = routes.shape[0], weight.shape
     rows = range(out) if rows is None else rows
     if x.width not in (n, used * n):
