@@ -2,7 +2,7 @@
 
 `GOLEM_ORACLE_PYTHON` names that interpreter (extra `oracle`). Each question is one process running a script of
 tests/oracle; answers are kept in the temporary directory under a hash of the scripts, the question and the model file's
-content.
+content, where there is one.
 """
 
 from __future__ import annotations
@@ -51,6 +51,11 @@ class Oracle:
         """What an expert mixture of transformers gives: members as tests/oracle/transformers_mixture.py says."""
         return self._ask("transformers_mixture.py", {"model": str(weights), **request})["out"]
 
+    def transformers_part(self, part: str, **request: Any) -> dict[str, np.ndarray]:
+        """One part of a transformers model on random inputs: parts and members as tests/oracle/transformers_parts.py
+        says."""
+        return self._ask("transformers_parts.py", {"part": part, **request})
+
     def _ask(self, script: str, request: dict[str, Any]) -> dict[str, Any]:
         kept = self._cache / f"{script.removesuffix('.py')}-{self._key(script, request)}"
         answer, arrays = kept.with_suffix(".json"), kept.with_suffix(".npz")
@@ -71,7 +76,8 @@ class Oracle:
         key = hashlib.sha256(f"{self._python} {script}".encode())
         for source in sorted(SCRIPTS.glob("*.py")):
             key.update(source.read_bytes())
-        key.update(json.dumps({**request, "model": _content(Path(request["model"]))}, sort_keys=True).encode())
+        model = _content(Path(request["model"])) if "model" in request else None
+        key.update(json.dumps({**request, "model": model}, sort_keys=True).encode())
         return key.hexdigest()[:32]
 
     def _reply(self, script: str, request: dict[str, Any]) -> str:

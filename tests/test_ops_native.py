@@ -103,11 +103,68 @@ def test_rope(native: CpuBackend, twin: CpuBackend, style: ops.RopeStyle, yarn: 
     agree(native, twin, build, {"x": activations(5, 3, 20), "positions": positions}, units=4096)
 
 
-@pytest.mark.parametrize("gate", [ops.swiglu, ops.geglu])
+@pytest.mark.parametrize("interleaved", [False, True])
+def test_rope_of_several_axes(native: CpuBackend, twin: CpuBackend, interleaved: bool) -> None:
+    factors = weight("F32", 12, seed=9)
+
+    def build(x: Ref, positions: Ref) -> Ref:
+        sections = ops.Sections((3, 2, 4, 1), interleaved)
+        angles = ops.rope_angles(positions, 24, base=1e4, scale=0.5, factors=factors, sections=sections)
+        return ops.rope(x, angles, ops.RopeStyle.NEOX)
+
+    positions = np.random.default_rng(3).integers(0, 500, (5, 4), dtype=np.int32)
+    agree(native, twin, build, {"x": activations(5, 3, 40), "positions": positions}, units=1024)
+
+
+def test_sections_that_do_not_fit_are_refused() -> None:
+    recording = Recording()
+    axis = recording.axis("rows", 1)
+    one, four = recording.input("one", axis), recording.input("four", axis, 4)
+    sections = ops.Sections((3, 2, 4, 1), True)
+    for sizes in [(0, 0, 0, 0), (3, 3, 4, 1), (5, 5, 5, -5)]:
+        with pytest.raises(ValueError, match="for 10 pairs"):
+            ops.rope_angles(four, 20, base=1e4, sections=ops.Sections(sizes, True))
+    with pytest.raises(ValueError, match=r"shape \(\) for four axes"):
+        ops.rope_angles(one, 20, base=1e4, sections=sections)
+    with pytest.raises(ValueError, match=r"shape \(4,\) for one axis"):
+        ops.rope_angles(four, 20, base=1e4)
+
+
+def test_one_position_on_all_axes_is_plain_rotation(native: CpuBackend, twin: CpuBackend) -> None:
+    positions = np.array([0, 3, 4000], np.int32)
+    for backend in (native, twin):
+        plain = run(backend, lambda at: ops.rope_angles(at, 64, base=1e7), {"at": positions})
+        for sections in (ops.Sections((11, 11, 10, 0), True), ops.Sections((16, 8, 8, 0), False)):
+            several = np.repeat(positions[:, None], 4, 1)
+            found = run(backend, lambda at, s=sections: ops.rope_angles(at, 64, base=1e7, sections=s), {"at": several})
+            np.testing.assert_array_equal(found, plain)
+
+
+@pytest.mark.parametrize(("groups", "size"), [(4, 24), (1, 131), (3, 1)])
+def test_l2_norm(native: CpuBackend, twin: CpuBackend, groups: int, size: int) -> None:
+    agree(native, twin, lambda x: ops.l2_norm(x, groups, size, 1e-6), {"x": activations(5, 131)}, units=4)
+
+
+def test_narrow(native: CpuBackend, twin: CpuBackend) -> None:
+    x = activations(4, 3, 10)
+    for first, size in [(0, 5), (5, 5), (9, 1)]:
+        agree(native, twin, lambda x, f=first, s=size: ops.narrow(x, f, s), {"x": x}, units=0)
+    with pytest.raises(ValueError, match="values 6 to 11 of a last axis of 10"):
+        run(native, lambda x: ops.narrow(x, 6, 5), {"x": x})
+
+
+def test_decay_and_sigmoid(native: CpuBackend, twin: CpuBackend) -> None:
+    rate, bias = weight("F32", 33, seed=2), weight("F32", 33, seed=3)
+    rate.data.view(np.float32)[:] = -np.abs(rate.float32())
+    agree(native, twin, lambda x: ops.decay(x, rate, bias), {"x": 8 * activations(5, 33)}, units=16)
+    agree(native, twin, ops.sigmoid, {"x": 8 * activations(5, 33)}, units=8)
+
+
+@pytest.mark.parametrize("gate", [ops.swiglu, ops.geglu, ops.sigmoid_gate])
 def test_gates(native: CpuBackend, twin: CpuBackend, gate: Callable[[Ref, Ref], Ref]) -> None:
     inputs = {"gate": 4 * activations(3, 100), "up": activations(3, 100, seed=2)}
     # A half-precision unit where the two tanh round to different halves.
-    agree(native, twin, gate, inputs, units=8 if gate is ops.swiglu else 2**14)
+    agree(native, twin, gate, inputs, units=2**14 if gate is ops.geglu else 8)
 
 
 def test_sums_scales_caps_and_selection(native: CpuBackend, twin: CpuBackend) -> None:

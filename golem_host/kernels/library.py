@@ -70,9 +70,13 @@ class Op(IntEnum):
     SOFTCAP = 13
     SELECT = 14
     COPY = 15
+    CONV = 16
+    DELTA = 17
     ROUTE = 18
     EXPERTS = 19
     MIX = 20
+    L2_NORM = 21
+    DECAY = 22
 
 
 class Act(IntEnum):
@@ -93,11 +97,20 @@ class RopeStyle(IntEnum):
     NEOX = 1
 
 
+class RopeAxes(IntEnum):
+    """Which of a row's positions turns each pair."""
+
+    ONE = 0
+    SECTIONED = 1
+    INTERLEAVED = 2
+
+
 class GateKind(IntEnum):
     """Activation of a gate."""
 
     SILU = 0
     GELU_TANH = 1
+    SIGMOID = 2
 
 
 class Weighting(IntEnum):

@@ -2,14 +2,18 @@
 
 from golem_host.ops.activations import multiplies
 from golem_host.ops.attention import Cache, attention, cache_store
+from golem_host.ops.conv import causal_conv
+from golem_host.ops.delta import decay, gated_delta
 from golem_host.ops.elementwise import add, scale, softcap
 from golem_host.ops.embedding import rows, select
 from golem_host.ops.experts import Weighting, expert_linear, mix, route
-from golem_host.ops.gate import geglu, swiglu
+from golem_host.ops.gate import geglu, sigmoid, sigmoid_gate, swiglu
 from golem_host.ops.linear import linear
-from golem_host.ops.norm import rms_norm
+from golem_host.ops.narrow import narrow
+from golem_host.ops.norm import l2_norm, rms_norm
 from golem_host.ops.recording import Axis, Op, Recording, Ref, torch_op
-from golem_host.ops.rope import RopeStyle, Yarn, rope, rope_angles
+from golem_host.ops.rope import RopeStyle, Sections, Yarn, rope, rope_angles
+from golem_host.ops.state import State
 
 __all__ = [
     "Axis",
@@ -18,16 +22,23 @@ __all__ = [
     "Recording",
     "Ref",
     "RopeStyle",
+    "Sections",
+    "State",
     "Weighting",
     "Yarn",
     "add",
     "attention",
     "cache_store",
+    "causal_conv",
+    "decay",
     "expert_linear",
+    "gated_delta",
     "geglu",
+    "l2_norm",
     "linear",
     "mix",
     "multiplies",
+    "narrow",
     "rms_norm",
     "rope",
     "rope_angles",
@@ -35,6 +46,8 @@ __all__ = [
     "rows",
     "scale",
     "select",
+    "sigmoid",
+    "sigmoid_gate",
     "softcap",
     "swiglu",
     "torch_op",

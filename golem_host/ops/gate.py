@@ -1,4 +1,4 @@
-"""Gated activations: SwiGLU and GeGLU (Shazeer 2020)."""
+"""Gated activations: SwiGLU and GeGLU (Shazeer 2020), and the sigmoid gate."""
 
 from __future__ import annotations
 
@@ -17,23 +17,34 @@ if TYPE_CHECKING:
 class Activation(IntEnum):
     SILU = 0
     GELU_TANH = 1
+    SIGMOID = 2
 
 
 @dataclass(frozen=True)
 class Gate:
-    """act(gate) * up. The tanh GELU takes and gives half precision, as ggml's table does, so that answers agree."""
+    """act(gate) * up, or act(gate) alone.
+
+    The tanh GELU takes and gives half precision, as ggml's table does, so that answers agree.
+    """
 
     activation: Activation
 
-    def twin(self, gate: torch.Tensor, up: torch.Tensor) -> torch.Tensor:
-        act = _silu if self.activation is Activation.SILU else _gelu_tanh
-        return rowwise(act, gate) * up
+    def twin(self, gate: torch.Tensor, up: torch.Tensor | None = None) -> torch.Tensor:
+        acts = {Activation.SILU: _silu, Activation.GELU_TANH: _gelu_tanh, Activation.SIGMOID: _sigmoid}
+        active = rowwise(acts[self.activation], gate)
+        return active if up is None else active * up
 
 
 def _silu(x: torch.Tensor) -> torch.Tensor:
     import torch
 
     return x / (1 + torch.exp(-x))
+
+
+def _sigmoid(x: torch.Tensor) -> torch.Tensor:
+    import torch
+
+    return 1 / (1 + torch.exp(-x))
 
 
 def _gelu_tanh(x: torch.Tensor) -> torch.Tensor:
@@ -53,3 +64,15 @@ def swiglu(gate: Ref, up: Ref) -> Ref:
 def geglu(gate: Ref, up: Ref) -> Ref:
     """gelu(gate) * up with the tanh form of GELU, both (rows, n)."""
     return gate.recording.append(Gate(Activation.GELU_TANH), (gate, up), gate.axis, gate.shape, in_place=(0, 1))
+
+
+def sigmoid_gate(gate: Ref, up: Ref) -> Ref:
+    """sigmoid(gate) * up, both (rows, n)."""
+    if gate.width != up.width:
+        raise ValueError(f"a gate of {gate.width} values for rows of {up.width}")
+    return up.recording.append(Gate(Activation.SIGMOID), (gate, up), up.axis, up.shape, in_place=(0, 1))
+
+
+def sigmoid(x: Ref) -> Ref:
+    """1 / (1 + exp(-x)), value by value."""
+    return x.recording.append(Gate(Activation.SIGMOID), (x,), x.axis, x.shape, in_place=(0,))

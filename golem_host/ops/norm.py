@@ -1,4 +1,4 @@
-"""Root mean square normalisation (Zhang and Sennrich 2019)."""
+"""Root mean square (Zhang and Sennrich 2019) and L2 normalisation."""
 
 from __future__ import annotations
 
@@ -35,3 +35,32 @@ def rms_norm(x: Ref, weight: Tensor | None, eps: float) -> Ref:
     if weight is not None and weight.shape != x.shape[-1:]:
         raise ValueError(f"{weight.name} has shape {weight.shape}, the rows have {x.shape[-1]} values")
     return x.recording.append(RmsNorm(eps), (x, weight), x.axis, x.shape, in_place=(0,))
+
+
+@dataclass(frozen=True)
+class L2Norm:
+    """x / sqrt(sum(x^2) + eps) over each of the first `groups` of `size` values of a row; the rest passes through."""
+
+    groups: int
+    size: int
+    eps: float
+
+    def twin(self, x: torch.Tensor) -> torch.Tensor:
+        import torch
+
+        def one(row: torch.Tensor) -> torch.Tensor:
+            heads = row[: self.groups * self.size].view(self.groups, self.size)
+            total = heads.double().square().sum(-1, keepdim=True).float()
+            return torch.cat([(heads * (1.0 / torch.sqrt(total + self.eps))).flatten(), row[heads.numel() :]])
+
+        return rowwise(one, x)
+
+
+def l2_norm(x: Ref, groups: int, size: int, eps: float) -> Ref:
+    """Normalise each of the first `groups` heads of `size` values of `x` (rows, n).
+
+    Before a delta rule these are the queries and keys, of rows that hold the values after them.
+    """
+    if len(x.shape) != 1 or groups < 1 or size < 1 or groups * size > x.width:
+        raise ValueError(f"{groups} groups of {size} values in rows of shape {x.shape}")
+    return x.recording.append(L2Norm(groups, size, eps), (x,), x.axis, x.shape, in_place=(0,))

@@ -1,4 +1,5 @@
-"""Rotary position embedding (Su et al. 2021), with linear and YaRN scaling (Peng et al. 2023) as ggml computes them."""
+"""Rotary position embedding (Su et al. 2021), with linear and YaRN scaling (Peng et al. 2023) as ggml computes them, by
+one position or several (multi-axis, Wang et al. 2024, arXiv 2409.12191)."""
 
 from __future__ import annotations
 
@@ -25,6 +26,26 @@ class RopeStyle(IntEnum):
 
 
 @dataclass(frozen=True)
+class Sections:
+    """How pairs are dealt out to the axes time, height, width and extra of multi-axis rotation; `sizes` in pairs.
+
+    Sectioned (Qwen2-VL; `GGML_ROPE_TYPE_MROPE`): the first sizes[0] pairs turn by time, and so on. Interleaved
+    (Qwen3-VL, Qwen3.5; `GGML_ROPE_TYPE_IMROPE`): pair i turns by axis i % 3 while i < 3 * that axis's size, else by
+    extra. After all sections the pairs begin anew. With one position on all axes both equal plain rotation.
+    """
+
+    sizes: tuple[int, int, int, int]
+    interleaved: bool
+
+    def axis_of(self, pair: int) -> int:
+        """The axis whose position turns a pair."""
+        pair %= sum(self.sizes)
+        if self.interleaved:
+            return pair % 3 if pair < 3 * self.sizes[pair % 3] else 3
+        return next(axis for axis in range(4) if pair < sum(self.sizes[: axis + 1]))
+
+
+@dataclass(frozen=True)
 class Yarn:
     """YaRN parameters: `extrapolation` 0 is off; `original_context` positions the checkpoint was trained on."""
 
@@ -43,6 +64,7 @@ class RopeAngles:
     base: float
     scale: float
     yarn: Yarn
+    sections: Sections | None = None
 
     def twin(self, positions: torch.Tensor, factors: Tensor | None) -> torch.Tensor:
         import torch
@@ -55,10 +77,13 @@ class RopeAngles:
         if self.yarn.extrapolation:
             magnitude *= 1 + 0.1 * math.log(1 / self.scale)
 
+        axes = [0 if self.sections is None else self.sections.axis_of(pair) for pair in range(pairs)]
+
         def one(position: torch.Tensor) -> torch.Tensor:
-            factors = np.full(pairs, step, np.float32)
-            factors[0] = position.item()
-            extrapolated = torch.from_numpy(np.multiply.accumulate(factors, dtype=np.float32)) / divisors
+            factors = np.full((pairs, position.numel()), step, np.float32)
+            factors[0] = position.numpy()
+            products = np.multiply.accumulate(factors, dtype=np.float32)[range(pairs), axes]
+            extrapolated = torch.from_numpy(products) / divisors
             angle = self.scale * extrapolated * (1 - mix) + extrapolated * mix
             return torch.stack([torch.cos(angle), torch.sin(angle)], -1) * magnitude
 
@@ -93,12 +118,19 @@ def rope_angles(
     scale: float = 1.0,
     factors: Tensor | None = None,
     yarn: Yarn | None = None,
+    sections: Sections | None = None,
 ) -> Ref:
     """cos and sin (rows, dims/2, 2) for int32 `positions` (rows,); made once a pass and shared by its layers.
 
-    `scale` is 1/factor of linear scaling; `factors` (dims/2,) divides each pair's angle (Llama 3's `rope_freqs`).
+    `scale` is 1/factor of linear scaling; `factors` (dims/2,) divides each pair's angle (Llama 3's `rope_freqs`; the
+    long or short factors of LongRoPE, whose magnitude is `Yarn.attention_factor`). With `sections` positions are
+    (rows, 4), one on each axis.
     """
-    op = RopeAngles(dims, base, scale, yarn or Yarn())
+    if sections is not None and not (min(sections.sizes) >= 0 and 0 < sum(sections.sizes) <= dims // 2):
+        raise ValueError(f"sections of {sections.sizes} pairs for {dims // 2} pairs")
+    if positions.shape != (() if sections is None else (4,)):
+        raise ValueError(f"positions of shape {positions.shape} for {'one axis' if sections is None else 'four axes'}")
+    op = RopeAngles(dims, base, scale, yarn or Yarn(), sections)
     return positions.recording.append(op, (positions, factors), positions.axis, (dims // 2, 2))
 
 

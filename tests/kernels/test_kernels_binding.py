@@ -12,7 +12,7 @@ import pytest
 
 import golem_host.kernels
 from golem_host.kernels import library
-from golem_host.kernels.library import Act, GateKind, Kernels, LibraryError, Op, RopeStyle
+from golem_host.kernels.library import Act, GateKind, Kernels, LibraryError, Op, RopeAxes, RopeStyle
 
 HEADER = Path(__file__).parents[2] / "golem_host/kernels/src/golem_kernels.h"
 
@@ -37,6 +37,7 @@ def test_declarations_are_the_headers(header):
         (Op, "golem_op", "GOLEM_OP_"),
         (Act, "golem_act", "GOLEM_ACT_"),
         (RopeStyle, "golem_rope", "GOLEM_ROPE_"),
+        (RopeAxes, "golem_axes", "GOLEM_AXES_"),
         (GateKind, "golem_gate", "GOLEM_GATE_"),
     ],
 )

@@ -8,7 +8,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from golem_host.kernels.library import GateKind, KernelError, Op, RopeStyle
+from golem_host.kernels.library import GateKind, KernelError, Op, RopeAxes, RopeStyle
 
 EPS = float(np.finfo(np.float32).eps)
 
@@ -28,6 +28,31 @@ def test_rms_norm(runner, rng, n, weighted):
     expected = wide / np.sqrt((wide**2).mean(-1, keepdims=True) + 1e-5) * (1 if weight is None else weight)
     assert np.allclose(out, expected, rtol=4 * EPS, atol=0)
     runner.run(Op.RMS_NORM, 5, [x, x, weight], [n, 3], [1e-5])
+    assert np.array_equal(out, x)
+
+
+@pytest.mark.parametrize(("n", "groups", "width"), [(1, 1, 1), (7, 3, 21), (24, 4, 131), (128, 32, 8192)])
+def test_l2_norm(runner, rng, n, groups, width):
+    """2 roundings; what is past the groups passes through."""
+    x, out = floats(rng, 3, width), np.empty((3, width), np.float32)
+    runner.run(Op.L2_NORM, 3, [out, x], [n, groups, width], [1e-3])
+    heads = x[:, : groups * n].reshape(3, groups, n).astype(np.float64)
+    expected = heads / np.sqrt((heads**2).sum(-1, keepdims=True) + 1e-3)
+    assert np.allclose(out[:, : groups * n].reshape(3, groups, n), expected, rtol=4 * EPS, atol=0)
+    assert np.array_equal(out[:, groups * n :], x[:, groups * n :])
+    runner.run(Op.L2_NORM, 3, [x, x], [n, groups, width], [1e-3])
+    assert np.array_equal(out, x)
+
+
+def test_decay(runner, rng):
+    """The rate times a softplus with a few roundings, so that its exponential has as many of its argument."""
+    x, rate, bias = floats(rng, 5, 48) * 12, -np.abs(floats(rng, 48)), floats(rng, 48)
+    out = np.empty_like(x)
+    runner.run(Op.DECAY, 5, [out, x, rate, bias], [48])
+    argument = rate.astype(np.float64) * np.logaddexp(0, x.astype(np.float64) + bias)
+    assert np.allclose(out, np.exp(argument), rtol=0, atol=8 * EPS)
+    assert (np.abs(out - np.exp(argument)) <= 8 * EPS * (1 + np.abs(argument)) * np.exp(argument)).all()
+    runner.run(Op.DECAY, 5, [x, x, rate, bias], [48])
     assert np.array_equal(out, x)
 
 
@@ -79,6 +104,30 @@ def test_rope_angles_yarn(runner):
     assert np.allclose(out, magnitude * np.stack([np.cos(angle), np.sin(angle)], -1), rtol=0, atol=3e-4)
 
 
+def axis_of(kind, sections, pair):
+    """llama.cpp's `ggml_mrope_cache_init`."""
+    pair %= sum(sections)
+    if kind is RopeAxes.INTERLEAVED:
+        return pair % 3 if pair < 3 * sections[pair % 3] else 3
+    return int(np.searchsorted(np.cumsum(sections), pair, side="right"))
+
+
+@pytest.mark.parametrize("kind", [RopeAxes.SECTIONED, RopeAxes.INTERLEAVED])
+@pytest.mark.parametrize("sections", [(11, 11, 10, 0), (16, 24, 24, 0), (1, 2, 3, 4), (0, 0, 0, 1), (5, 0, 2, 9)])
+def test_rope_angles_of_several_axes(runner, rng, kind, sections):
+    """Each pair has the bits it has when all axes stand where its own axis does."""
+    positions, pairs = rng.integers(0, 3000, (4, 4), dtype=np.int32), 70
+    out = np.empty((4, pairs, 2), np.float32)
+    factors = np.linspace(1, 4, pairs, dtype=np.float32)
+    runner.run(Op.ROPE_ANGLES, 4, [out, positions, factors], [140, 0, kind, *sections], [1e4, 0.5, 0, 1.5, 32, 1])
+    plain = [
+        angles_of(runner, np.ascontiguousarray(row), 140, factors, scale=0.5, yarn=(0, 1.5, 32, 1))
+        for row in positions.T
+    ]
+    for pair in range(pairs):
+        assert np.array_equal(out[:, pair], plain[axis_of(kind, sections, pair)][:, pair])
+
+
 @pytest.mark.parametrize("style", RopeStyle)
 @pytest.mark.parametrize("n_rot", [2, 24, 40])
 def test_rope(runner, rng, style, n_rot):
@@ -111,6 +160,19 @@ def test_silu_gate(runner, rng):
     wide = gate.astype(np.float64)
     expected = wide / (1 + np.exp(-wide)) * up
     assert np.allclose(gated(runner, GateKind.SILU, gate, up), expected, rtol=8 * EPS, atol=1e-34)
+
+
+def test_sigmoid_gate(runner, rng):
+    """exp within 2 ulp, then 3 roundings; without a factor it is one."""
+    gate, up = floats(rng, 3, 131) * 20, floats(rng, 3, 131)
+    gate[0, :5] = [0, -200, 200, -np.inf, np.inf]
+    expected = 1 / (1 + np.exp(-gate.astype(np.float64)))
+    assert np.allclose(gated(runner, GateKind.SIGMOID, gate, up), expected * up, rtol=8 * EPS, atol=1e-34)
+    out = np.empty_like(gate)
+    runner.run(Op.GATE, 3, [out, gate, None], [131, GateKind.SIGMOID])
+    assert np.allclose(out, expected, rtol=8 * EPS, atol=1e-34)
+    runner.run(Op.GATE, 3, [gate, gate, None], [131, GateKind.SIGMOID])
+    assert np.array_equal(out, gate)
 
 
 def test_gelu_gate_goes_through_half(runner):
@@ -167,6 +229,13 @@ def test_scale_and_copy(runner, rng):
     assert np.array_equal(out, x * np.float32(0.3))
     runner.run(Op.COPY, 3, [out, x], [21])
     assert np.array_equal(out, x)
+
+
+@pytest.mark.parametrize(("first", "n"), [(0, 5), (3, 4), (6, 1)])
+def test_copy_of_a_part_of_each_group(runner, rng, guarded, first, n):
+    x, out = guarded(floats(rng, 4, 3, 7)), guarded(np.zeros((4, 3, n), np.float32))
+    runner.run(Op.COPY, 4, [out, x], [n, 3, 7, first])
+    assert np.array_equal(out, x[..., first : first + n])
 
 
 @pytest.mark.parametrize("cap", [1.0, 30.0])
@@ -230,7 +299,18 @@ def test_select_counts_the_live_rows_of_its_source(runner, rng):
         (Op.ROPE, [1, 4, 6, 0], [], "size"),
         (Op.ROPE, [1, 4, 3, 0], [], "size"),
         (Op.ROPE, [1, 4, 4, 2], [], "type"),
-        (Op.GATE, [8, 2], [], "type"),
+        (Op.ROPE_ANGLES, [8, 0, 3, 1, 1, 1, 1], [1e4, 1], "type"),
+        (Op.ROPE_ANGLES, [8, 0, 1, 0, 0, 0, 0], [1e4, 1], "size"),
+        (Op.ROPE_ANGLES, [8, 0, 2, 2, 2, 1, 0], [1e4, 1], "size"),
+        (Op.ROPE_ANGLES, [8, 0, 2, 2, -1, 1, 0], [1e4, 1], "size"),
+        (Op.L2_NORM, [4, 3, 11], [0], "size"),
+        (Op.L2_NORM, [4, 0, 8], [0], "size"),
+        (Op.DECAY, [0], [], "size"),
+        (Op.COPY, [4, 2, 8, 5], [], "size"),
+        (Op.COPY, [4, 2, 3, 0], [], "size"),
+        (Op.COPY, [4, -1, 8, 0], [], "size"),
+        (Op.COPY, [4, 1, 8, -1], [], "size"),
+        (Op.GATE, [8, 3], [], "type"),
         (Op.ADD, [8, 2], [], "size"),
         (Op.MUL, [-1, 0], [], "size"),
         (Op.SOFTCAP, [8], [0], "size"),
@@ -238,7 +318,7 @@ def test_select_counts_the_live_rows_of_its_source(runner, rng):
     ],
 )
 def test_refuses_bad_constants(runner, op, ints, constants, text):
-    arrays = [np.zeros(1024, np.uint8) for _ in range(3)]
+    arrays = [np.zeros(1024, np.uint8) for _ in range(4)]
     with pytest.raises(KernelError, match=text):
         runner.run(op, 1, arrays, ints, constants)
 
@@ -253,6 +333,8 @@ def test_refuses_bad_constants(runner, op, ints, constants, text):
         (Op.ROPE, [2, 256, 128, 1], []),
         (Op.GATE, [512, 0], []),
         (Op.GATE, [512, 1], []),
+        (Op.GATE, [512, 2], []),
+        (Op.L2_NORM, [64, 4, 512], [1e-6]),
         (Op.ADD, [512, 0], []),
         (Op.MUL, [512, 0], []),
         (Op.SCALE, [512], [0.3]),

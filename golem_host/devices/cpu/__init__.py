@@ -3,5 +3,6 @@
 from golem_host.devices.cpu.backend import CpuBackend
 from golem_host.devices.cpu.cache import CpuCache
 from golem_host.devices.cpu.program import Program
+from golem_host.devices.cpu.state import Checkpoint, CpuState
 
-__all__ = ["CpuBackend", "CpuCache", "Program"]
+__all__ = ["Checkpoint", "CpuBackend", "CpuCache", "CpuState", "Program"]

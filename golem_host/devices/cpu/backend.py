@@ -1,4 +1,4 @@
-"""What the CPU device offers to models: programs, caches, and the choice of tokens from logits."""
+"""What the CPU device offers to models: programs, caches, recurrent states, and the choice of tokens from logits."""
 
 from __future__ import annotations
 
@@ -11,6 +11,7 @@ from numpy.typing import NDArray
 
 from golem_host.devices.cpu.cache import CpuCache
 from golem_host.devices.cpu.program import Program
+from golem_host.devices.cpu.state import CpuState
 from golem_host.kernels import library
 from golem_host.ops.recording import Recording
 from golem_host.weights.tensor import Tensor
@@ -28,6 +29,7 @@ class CpuBackend:
     def __init__(self, *, threads: int, native: bool = True) -> None:
         self.threads = threads
         self.kernels = library.load() if native else None
+        self._transposed: WeakKeyDictionary[Tensor, NDArray[np.float32]] = WeakKeyDictionary()
         self._vectors: WeakKeyDictionary[Tensor, NDArray[np.float32]] = WeakKeyDictionary()
         if native and self.kernels is None:
             log.warning("computing with torch, slowly: %s", library.why_missing())
@@ -48,6 +50,17 @@ class CpuBackend:
     def cache(self, *, slots: int, cells: int, kv_heads: int, key_dim: int, value_dim: int) -> CpuCache:
         """Keys and values of one layer; see `CpuCache`."""
         return CpuCache(slots=slots, cells=cells, kv_heads=kv_heads, key_dim=key_dim, value_dim=value_dim)
+
+    def state(self, *, slots: int, shape: tuple[int, ...]) -> CpuState:
+        """Recurrent state of one layer; see `CpuState`."""
+        return CpuState(slots=slots, shape=shape)
+
+    def transposed(self, tensor: Tensor) -> NDArray[np.float32]:
+        """A small matrix as float32 with its axes exchanged, kept in memory of its own."""
+        known = self._transposed.get(tensor)
+        if known is None:
+            known = self._transposed[tensor] = np.ascontiguousarray(tensor.float32().T)
+        return known
 
     def vector(self, tensor: Tensor) -> NDArray[np.float32]:
         """A small weight (norm, bias) as float32; the mapping itself where it is stored so."""

@@ -10,15 +10,19 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from golem_host.devices.cpu.cache import CpuCache
-from golem_host.kernels.library import Kernels
+from golem_host.devices.cpu.state import CpuState
+from golem_host.kernels.library import Kernels, RopeAxes
 from golem_host.kernels.library import Op as Kernel
 from golem_host.ops.attention import Attention, CacheStore
+from golem_host.ops.conv import CausalConv
+from golem_host.ops.delta import Decay, GatedDelta
 from golem_host.ops.elementwise import Add, Scale, Softcap
 from golem_host.ops.embedding import Rows, Select
 from golem_host.ops.experts import ExpertLinear, Mix, Route
 from golem_host.ops.gate import Gate
 from golem_host.ops.linear import Linear
-from golem_host.ops.norm import RmsNorm
+from golem_host.ops.narrow import Narrow
+from golem_host.ops.norm import L2Norm, RmsNorm
 from golem_host.ops.recording import Axis, Command, Ref
 from golem_host.ops.rope import Rope, RopeAngles
 from golem_host.weights.tensor import Tensor
@@ -30,6 +34,13 @@ ACT_F32 = 0
 @dataclass(frozen=True, eq=False)
 class Vector:
     """A pointer to a small weight as float32, whatever type it is stored in."""
+
+    tensor: Tensor
+
+
+@dataclass(frozen=True, eq=False)
+class Transposed:
+    """A pointer to a small matrix as float32 with its axes exchanged."""
 
     tensor: Tensor
 
@@ -145,7 +156,11 @@ def _rms_norm(_: Lowering, op: RmsNorm, out: Ref, x: Ref, weight: Tensor | None)
 def _rope_angles(_: Lowering, op: RopeAngles, out: Ref, positions: Ref, factors: Tensor | None) -> Step:
     yarn = op.yarn
     floats = [op.base, op.scale, yarn.extrapolation, yarn.attention_factor, yarn.beta_fast, yarn.beta_slow]
-    return _step(Kernel.ROPE_ANGLES, out, [out, positions, _vector(factors)], [op.dims, yarn.original_context], floats)
+    ints = [op.dims, yarn.original_context]
+    if op.sections is not None:
+        axes = RopeAxes.INTERLEAVED if op.sections.interleaved else RopeAxes.SECTIONED
+        ints += [axes, *op.sections.sizes]
+    return _step(Kernel.ROPE_ANGLES, out, [out, positions, _vector(factors)], ints, floats)
 
 
 def _rope(_: Lowering, op: Rope, out: Ref, x: Ref, angles: Ref) -> Step:
@@ -162,7 +177,31 @@ def _attention(_: Lowering, op: Attention, out: Ref, q: Ref, cache: CpuCache, sl
     return _step(Kernel.ATTN, out, [out, q, cache.keys, cache.values, slots, at], ints, [op.scale, op.softcap])
 
 
-def _gate(_: Lowering, op: Gate, out: Ref, gate: Ref, up: Ref) -> Step:
+def _l2_norm(_: Lowering, op: L2Norm, out: Ref, x: Ref) -> Step:
+    return _step(Kernel.L2_NORM, out, [out, x], [op.size, op.groups, x.width], [op.eps])
+
+
+def _narrow(_: Lowering, op: Narrow, out: Ref, x: Ref) -> Step:
+    return _step(Kernel.COPY, out, [out, x], [op.size, out.width // op.size, x.shape[-1], op.first])
+
+
+def _decay(_: Lowering, op: Decay, out: Ref, x: Ref, rate: Tensor, bias: Tensor) -> Step:
+    return _step(Kernel.DECAY, out, [out, x, _vector(rate), _vector(bias)], [x.width])
+
+
+def _conv(_: Lowering, op: CausalConv, out: Ref, x: Ref, weight: Tensor, state: CpuState, slots: Ref, at: Ref) -> Step:
+    pointers = [out, x, Transposed(weight), state.values, state.taken, slots, at]
+    return _step(Kernel.CONV, out, pointers, [*weight.shape, state.slots])
+
+
+def _delta(
+    _: Lowering, op: GatedDelta, out: Ref, qkv: Ref, decay: Ref, beta: Ref, state: CpuState, slots: Ref, at: Ref
+) -> Step:
+    pointers = [out, qkv, decay, beta, state.values, state.taken, slots, at]
+    return _step(Kernel.DELTA, out, pointers, [op.key_heads, *state.shape, state.slots], [op.scale])
+
+
+def _gate(_: Lowering, op: Gate, out: Ref, gate: Ref, up: Ref | None = None) -> Step:
     return _step(Kernel.GATE, out, [out, gate, up], [out.width, op.activation])
 
 
@@ -192,6 +231,11 @@ _LOWER: dict[type, Callable[..., Step]] = {
     Rope: _rope,
     CacheStore: _store,
     Attention: _attention,
+    L2Norm: _l2_norm,
+    Narrow: _narrow,
+    Decay: _decay,
+    CausalConv: _conv,
+    GatedDelta: _delta,
     Gate: _gate,
     Add: _add,
     Scale: _scale,

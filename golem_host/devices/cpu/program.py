@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from numpy.typing import NDArray
 
-from golem_host.devices.cpu.lowering import Lowering, Step, Vector
+from golem_host.devices.cpu.lowering import Lowering, Step, Transposed, Vector
 from golem_host.devices.cpu.plan import ALIGNMENT, plan, size_of
 from golem_host.ops.recording import DTYPES, Recording, Ref
 from golem_host.weights.tensor import Tensor
@@ -125,6 +125,8 @@ class Program:
             array: NDArray[Any] = self._memory[pointer.root]
         elif isinstance(pointer, Vector):
             array = self._backend.vector(pointer.tensor)
+        elif isinstance(pointer, Transposed):
+            array = self._backend.transposed(pointer.tensor)
         elif isinstance(pointer, Tensor):
             array = pointer.data
         else:

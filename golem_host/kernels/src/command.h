@@ -85,6 +85,10 @@ int run_copy(const Command &c);
 int run_route(const Command &c);
 int run_experts(const Command &c);
 int run_mix(const Command &c);
+int run_conv(const Command &c);
+int run_delta(const Command &c);
+int run_l2_norm(const Command &c);
+int run_decay(const Command &c);
 
 // About how many nanoseconds one core takes for one weight row of `bytes` times `columns` activation rows of k values.
 double product_ns(int64_t bytes, int64_t k, int64_t columns);

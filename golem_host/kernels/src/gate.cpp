@@ -7,12 +7,8 @@ namespace golem {
 namespace GOLEM_ISA_NAMESPACE {
 
 void gate_silu(float *out, const float *gate, const float *up, int64_t n) {
-  const vf one = set1(1.0f);
-  for (int64_t i = 0; i < n; i += kWidth) {
-    const vf x = load_part(gate + i, n - i);
-    const vf y = x / (one + exp(zero() - x));
-    store_part(out + i, y * load_part(up + i, n - i), n - i);
-  }
+  for (int64_t i = 0; i < n; i += kWidth)
+    store_part(out + i, silu(load_part(gate + i, n - i)) * load_part(up + i, n - i), n - i);
 }
 
 void gate_gelu(float *out, const float *gate, const float *up, int64_t n) {
@@ -26,6 +22,13 @@ void gate_gelu(float *out, const float *gate, const float *up, int64_t n) {
     const vf inside = where_less(x, ten, load_half(code), x);
     const vf y = where_less(x, above_minus_ten, zero(), inside);
     store_part(out + i, y * load_part(up + i, n - i), n - i);
+  }
+}
+
+void gate_sigmoid(float *out, const float *gate, const float *up, int64_t n) {
+  for (int64_t i = 0; i < n; i += kWidth) {
+    const vf y = sigmoid(load_part(gate + i, n - i));
+    store_part(out + i, up == nullptr ? y : y * load_part(up + i, n - i), n - i);
   }
 }
 

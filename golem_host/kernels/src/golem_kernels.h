@@ -56,8 +56,8 @@ enum golem_op {
    * p: 0 out, 1 x, 2 weight f32[n] or NULL.  i: 0 n, 1 inner (norms per live row: heads, else 1).  f: 0 eps. */
   GOLEM_OP_RMS_NORM = 4,
   /* out f32[R,n_rot/2,2] = (cos, sin) of every position.
-   * p: 0 out, 1 positions int32[R], 2 factors f32[n_rot/2] (divide the angle) or NULL.
-   * i: 0 n_rot, 1 n_ctx_orig (YaRN).
+   * p: 0 out, 1 positions int32[R], or int32[R,4] with several axes (time, height, width, extra), 2 factors f32[n_rot/2] (divide the angle) or NULL.
+   * i: 0 n_rot, 1 n_ctx_orig (YaRN), 2 golem_axes, 3..6 with several axes: pairs in the section of each, n_rot/2 in all at most.
    * f: 0 base, 1 freq_scale, 2 ext_factor (0: no YaRN), 3 attn_factor (magnitude; plain: 1), 4 beta_fast, 5 beta_slow.
    * With ext_factor != 0 the magnitude is attn_factor * (1 + 0.1 ln(1 / freq_scale)). */
   GOLEM_OP_ROPE_ANGLES = 5,
@@ -78,7 +78,7 @@ enum golem_op {
    * GOLEM_E_SLOT; GOLEM_E_POSITION (negative, or more positions attended than the ring holds). */
   GOLEM_OP_ATTN = 8,
   /* out[R,n] = act(gate) * up.  out may be gate or up.
-   * p: 0 out, 1 gate, 2 up.  i: 0 n, 1 golem_gate. */
+   * p: 0 out, 1 gate, 2 up (GOLEM_GATE_SIGMOID: or NULL, for ones).  i: 0 n, 1 golem_gate. */
   GOLEM_OP_GATE = 9,
   /* out[R,n] = a + b.  out may be a or b.  p: 0 out, 1 a, 2 b.  i: 0 n, 1 one if b is a single row f32[n], else 0. */
   GOLEM_OP_ADD = 10,
@@ -92,8 +92,27 @@ enum golem_op {
    * p: 0 out, 1 x, 2 index int32[R].  i: 0 n, 1 axis whose live count is the number of rows of x, or -1, 2 that number when i[1] < 0.
    * An index outside x: GOLEM_E_INDEX, nothing written. */
   GOLEM_OP_SELECT = 14,
-  /* out[R,n] = x.  p: 0 out, 1 x.  i: 0 n. */
+  /* out[R,groups,n] = values first .. first + n of the groups of x[R,groups,width].
+   * p: 0 out, 1 x.  i: 0 n, 1 groups (0: one), 2 width (0: n), 3 first. */
   GOLEM_OP_COPY = 15,
+  /* out[R,n] = silu(sum over k < width of weight[k] * (the channel's input width - 1 - k rows before)): a causal
+   * convolution along the positions of each row's slot, each channel by itself.
+   * The state of a slot is the inputs of its last width - 1 positions, oldest first. Rows of one slot come in the order of
+   * their positions: the first of a pass at taken[slot], or at 0 from a state of zeros, each other one right after the one
+   * before; rows of different slots may be mixed. Then taken[slot] is the position after the last.
+   * p: 0 out, 1 x f32[R,n], 2 weight f32[width,n], 3 state f32[slots,width-1,n], 4 taken int32[slots] (positions the
+   *    states have seen), 5 slot int32[R], 6 position int32[R].
+   * i: 0 n, 1 width (2..16), 2 slots (1..2^20).
+   * GOLEM_E_SLOT, GOLEM_E_POSITION (not in that order): nothing written, so a pass that is replayed by mistake is refused. */
+  GOLEM_OP_CONV = 16,
+  /* The gated delta rule: with S f32[key_dim,value_dim] the state of value head h of the row's slot, q and k of key head
+   * h % key_heads, S = decay * S, S = S + k (beta * (v - S^T k))^T, out[R,value_heads,value_dim] = scale * S^T q.
+   * Slots, positions and states: as GOLEM_OP_CONV. The sums over key_dim are taken in its order.
+   * p: 0 out, 1 qkv f32[R, key_heads*key_dim queries, key_heads*key_dim keys, value_heads*value_dim values],
+   *    2 decay f32[R,value_heads], 3 beta f32[R,value_heads], 4 state f32[slots,value_heads,key_dim,value_dim],
+   *    5 taken int32[slots], 6 slot int32[R], 7 position int32[R].
+   * i: 0 key_heads, 1 value_heads (a multiple), 2 key_dim (1..256), 3 value_dim, 4 slots.  f: 0 scale. */
+  GOLEM_OP_DELTA = 17,
   /* out golem_route[R,used] = the used largest of each row of logits, largest first, ties by lower expert, NaN last;
    * weight = golem_weighting of the logits * f[0] * scale[expert].
    * p: 0 out, 1 logits f32[R,experts], 2 scale f32[experts] or NULL.  i: 0 experts (up to 65536), 1 used, 2 golem_weighting.
@@ -109,7 +128,13 @@ enum golem_op {
   GOLEM_OP_EXPERTS = 19,
   /* out f32[R,n] = sum over the slots, in their order, of weight * y.  p: 0 out, 1 y f32[R,used,n], 2 routes golem_route[R,used].
    * i: 0 n, 1 used. */
-  GOLEM_OP_MIX = 20
+  GOLEM_OP_MIX = 20,
+  /* out[R,width] = x with each of its first groups of n values divided by sqrt(sum(x^2) + eps).  May work in place.
+   * p: 0 out, 1 x.  i: 0 n, 1 groups, 2 width.  f: 0 eps. */
+  GOLEM_OP_L2_NORM = 21,
+  /* out[R,n] = exp(rate * softplus(x + bias)), softplus(x) = ln(1 + e^x), x itself above 20.  May work in place.
+   * p: 0 out, 1 x, 2 rate f32[n], 3 bias f32[n].  i: 0 n. */
+  GOLEM_OP_DECAY = 22
 };
 
 enum golem_act {      /* how one row of n activations is stored; the bytes are private to the library */
@@ -126,9 +151,16 @@ enum golem_rope {
   GOLEM_ROPE_NEOX = 1  /* pairs (i, i + n_rot/2) */
 };
 
+enum golem_axes {           /* which of a row's positions turns pair i; j = i % (pairs of all sections) */
+  GOLEM_AXES_ONE = 0,       /* the only one */
+  GOLEM_AXES_SECTIONED = 1, /* that of the section that j lies in */
+  GOLEM_AXES_INTERLEAVED = 2 /* axis j % 3 where j < 3 * (its section's pairs), else the fourth */
+};
+
 enum golem_gate {
   GOLEM_GATE_SILU = 0,
-  GOLEM_GATE_GELU_TANH = 1 /* through float16, as ggml: x <= -10 gives 0, x >= 10 gives x */
+  GOLEM_GATE_GELU_TANH = 1, /* through float16, as ggml: x <= -10 gives 0, x >= 10 gives x */
+  GOLEM_GATE_SIGMOID = 2
 };
 
 enum golem_weighting { /* of a row's router logits */

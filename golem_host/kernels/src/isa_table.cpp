@@ -24,8 +24,12 @@ void fill(Kernels &table) {
   table.rms_norm = rms_norm;
   table.rotate = rotate;
   table.attend = attend;
+  table.convolve = convolve;
+  table.delta = delta;
+  table.l2_norm = l2_norm;
   table.gate_silu = gate_silu;
   table.gate_gelu = gate_gelu;
+  table.gate_sigmoid = gate_sigmoid;
   table.add = add;
   table.mul = mul;
   table.scale = scale;

@@ -35,6 +35,19 @@ struct Attention {
   float scale, softcap;
 };
 
+// The gated delta update: what all rows share.
+struct Delta {
+  const float *qkv;    // [rows, 2 * key_heads * key_dim + value_heads * value_dim]: all queries, all keys, all values
+  const float *decay;  // [rows, value_heads]
+  const float *beta;   // [rows, value_heads]
+  float *out;          // [rows, value_heads, value_dim]
+  int64_t key_heads, value_heads, key_dim, value_dim;
+  float scale;
+};
+
+constexpr int64_t kMaxTaps = 16;        // of a convolution
+constexpr int64_t kDeltaColumns = 32;   // of a head's state that one thread takes through the rows
+constexpr int64_t kMaxDeltaKeys = 256;  // key_dim
 constexpr int64_t kMaxHeadDim = 1024;
 constexpr int64_t kMaxHeadsTogether = 4;
 
@@ -52,8 +65,14 @@ struct Kernels {
   // One row of queries, the heads that share one kv head; slot and pos of that row. scratch holds
   // kMaxHeadsTogether * attention_stride(positions attended) floats.
   void (*attend)(const Attention &attention, int64_t row, int64_t kv_head, int64_t slot, int64_t pos, float *scratch);
+  // out[n] = silu(sum of taps[k] * weight[k * stride ..]), width taps.
+  void (*convolve)(float *out, const float *const *taps, int64_t width, const float *weight, int64_t stride, int64_t n);
+  // One sequence (numbers of its rows) through columns begin.. of one value head of its slot's state.
+  void (*delta)(const Delta &delta, const int64_t *rows, int64_t count, float *state, bool fresh, int64_t head, int64_t begin);
+  void (*l2_norm)(float *out, const float *x, int64_t n, float eps);
   void (*gate_silu)(float *out, const float *gate, const float *up, int64_t n);
   void (*gate_gelu)(float *out, const float *gate, const float *up, int64_t n);
+  void (*gate_sigmoid)(float *out, const float *gate, const float *up, int64_t n);  // up may be nullptr: ones
   void (*add)(float *out, const float *a, const float *b, int64_t n);
   void (*mul)(float *out, const float *a, const float *b, int64_t n);
   void (*scale)(float *out, const float *x, float by, int64_t n);

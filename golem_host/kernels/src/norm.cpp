@@ -1,4 +1,4 @@
-// RMS norm of one row. The squares are summed in double, as ggml does, in eight partial sums.
+// RMS and L2 norms of one row. The squares are summed in double, as ggml does, in eight partial sums.
 #include <cmath>
 
 #include "isa_functions.h"
@@ -29,6 +29,10 @@ void rms_norm(float *out, const float *x, const float *weight, int64_t n, float 
   const vf s = set1(by);
   for (int64_t i = 0; i < n; i += kWidth)
     store_part(out + i, load_part(x + i, n - i) * s * load_part(weight + i, n - i), n - i);
+}
+
+void l2_norm(float *out, const float *x, int64_t n, float eps) {
+  scale(out, x, 1.0f / sqrtf(static_cast<float>(sum_of_squares(x, n)) + eps), n);
 }
 
 }  // namespace GOLEM_ISA_NAMESPACE

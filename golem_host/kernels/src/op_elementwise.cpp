@@ -1,4 +1,7 @@
 // Commands that work row by row or value by value: norms, gates, sums, products, caps.
+#include <cmath>
+#include <cstring>
+
 #include "command.h"
 
 namespace golem {
@@ -41,14 +44,47 @@ int run_rms_norm(const Command &c) {
   return GOLEM_OK;
 }
 
+int run_l2_norm(const Command &c) {
+  const int64_t n = c.i(0), groups = c.i(1), width = c.i(2);
+  if (!c.pointers(2)) return GOLEM_E_NULL;
+  if (!sizes_fit(n, groups, width) || groups > width / n) return GOLEM_E_SHAPE;
+  c.share(c.rows, 0.7 * static_cast<double>(width), [&](int64_t begin, int64_t end) {
+    for (int64_t r = begin; r < end; r++) {
+      const float *x = c.in<float>(1) + r * width;
+      float *out = c.out<float>(0) + r * width;
+      for (int64_t group = 0; group < groups; group++) kernels().l2_norm(out + group * n, x + group * n, n, c.f(0));
+      if (out != x) memcpy(out + groups * n, x + groups * n, static_cast<size_t>(width - groups * n) * sizeof(float));
+    }
+  });
+  return GOLEM_OK;
+}
+
 int run_gate(const Command &c) {
   const int64_t n = c.i(0), act = c.i(1);
-  if (!c.pointers(3)) return GOLEM_E_NULL;
-  if (act != GOLEM_GATE_SILU && act != GOLEM_GATE_GELU_TANH) return GOLEM_E_TYPE;
+  if (!c.pointers(act == GOLEM_GATE_SIGMOID ? 2 : 3)) return GOLEM_E_NULL;
+  if (act != GOLEM_GATE_SILU && act != GOLEM_GATE_GELU_TANH && act != GOLEM_GATE_SIGMOID) return GOLEM_E_TYPE;
   if (!sizes_fit(n)) return GOLEM_E_SHAPE;
-  const auto fn = act == GOLEM_GATE_SILU ? kernels().gate_silu : kernels().gate_gelu;
+  const Kernels &table = kernels();
+  const auto fn = act == GOLEM_GATE_SILU ? table.gate_silu : act == GOLEM_GATE_GELU_TANH ? table.gate_gelu : table.gate_sigmoid;
+  const float *up = c.in<float>(2);
   c.share(c.rows, 1.0 * static_cast<double>(n), [&](int64_t begin, int64_t end) {
-    fn(c.out<float>(0) + begin * n, c.in<float>(1) + begin * n, c.in<float>(2) + begin * n, (end - begin) * n);
+    fn(c.out<float>(0) + begin * n, c.in<float>(1) + begin * n, up == nullptr ? nullptr : up + begin * n, (end - begin) * n);
+  });
+  return GOLEM_OK;
+}
+
+// The libm functions are not the instruction set's: a row has few of these.
+int run_decay(const Command &c) {
+  const int64_t n = c.i(0);
+  if (!c.pointers(4)) return GOLEM_E_NULL;
+  if (!sizes_fit(n)) return GOLEM_E_SHAPE;
+  const float *rate = c.in<float>(2), *bias = c.in<float>(3);
+  c.share(c.rows, 30.0 * static_cast<double>(n), [&](int64_t begin, int64_t end) {
+    for (int64_t r = begin; r < end; r++)
+      for (int64_t i = 0; i < n; i++) {
+        const float x = c.in<float>(1)[r * n + i] + bias[i];
+        c.out<float>(0)[r * n + i] = expf(rate[i] * (x > 20.0f ? x : log1pf(expf(x))));
+      }
   });
   return GOLEM_OK;
 }

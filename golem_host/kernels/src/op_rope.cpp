@@ -6,6 +6,8 @@
 namespace golem {
 namespace {
 
+constexpr int64_t kAxes = 4;
+
 struct Yarn {
   float ext_factor, low, high;
 
@@ -28,6 +30,35 @@ struct Yarn {
   }
 };
 
+// Which of a row's positions turns each pair.
+struct Axes {
+  int64_t kind, sections[kAxes], pairs;  // pairs: of all sections, after which they begin anew
+
+  static Axes make(const Command &c) {
+    Axes axes{c.i(2), {c.i(3), c.i(4), c.i(5), c.i(6)}, 0};
+    for (const int64_t size : axes.sections) axes.pairs += size;
+    return axes;
+  }
+
+  bool valid(int64_t pairs_of_head) const {
+    if (kind == GOLEM_AXES_ONE) return true;
+    for (const int64_t size : sections)
+      if (size < 0 || size > pairs_of_head) return false;
+    return pairs > 0 && pairs <= pairs_of_head;
+  }
+
+  int64_t count() const { return kind == GOLEM_AXES_ONE ? 1 : kAxes; }
+
+  int64_t axis(int64_t pair) const {
+    if (kind == GOLEM_AXES_ONE) return 0;
+    int64_t at = pair % pairs;
+    if (kind == GOLEM_AXES_INTERLEAVED) return at < 3 * sections[at % 3] ? at % 3 : 3;
+    int64_t axis = 0;
+    while (axis < kAxes - 1 && at >= sections[axis]) at -= sections[axis++];
+    return axis;
+  }
+};
+
 }  // namespace
 
 int run_rope_angles(const Command &c) {
@@ -36,6 +67,9 @@ int run_rope_angles(const Command &c) {
   if (!c.pointers(2)) return GOLEM_E_NULL;
   if (!sizes_fit(n_rot) || n_rot % 2 != 0 || !(base > 0)) return GOLEM_E_SHAPE;
   if (ext_factor != 0 && (c.i(1) <= 0 || !(freq_scale > 0) || !(c.f(4) > 0) || !(c.f(5) > 0))) return GOLEM_E_SHAPE;
+  const Axes axes = Axes::make(c);
+  if (axes.kind < GOLEM_AXES_ONE || axes.kind > GOLEM_AXES_INTERLEAVED) return GOLEM_E_TYPE;
+  if (!axes.valid(n_rot / 2)) return GOLEM_E_SHAPE;
   const float n = static_cast<float>(n_rot), step = powf(base, -2.0f / n);
   const Yarn yarn = ext_factor != 0 ? Yarn::make(c, n, base) : Yarn{0, 0, 0};
   const float magnitude = c.f(3) * (ext_factor != 0 ? 1.0f + 0.1f * logf(1.0f / freq_scale) : 1.0f);
@@ -44,11 +78,14 @@ int run_rope_angles(const Command &c) {
   c.share(c.rows, 15.0 * n, [&](int64_t begin, int64_t end) {
     for (int64_t r = begin; r < end; r++) {
       float *out = c.out<float>(0) + r * n_rot;
-      float theta = static_cast<float>(positions[r]);
-      for (int64_t i = 0; i < n_rot / 2; i++, theta *= step) {
+      float thetas[kAxes];
+      for (int64_t axis = 0; axis < axes.count(); axis++) thetas[axis] = static_cast<float>(positions[r * axes.count() + axis]);
+      for (int64_t i = 0; i < n_rot / 2; i++) {
+        const float theta = thetas[axes.axis(i)];
         const float angle = yarn.angle(factors == nullptr ? theta : theta / factors[i], freq_scale, i);
         out[2 * i] = cosf(angle) * magnitude;
         out[2 * i + 1] = sinf(angle) * magnitude;
+        for (int64_t axis = 0; axis < axes.count(); axis++) thetas[axis] *= step;
       }
     }
   });

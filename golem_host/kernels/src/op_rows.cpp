@@ -47,11 +47,12 @@ int run_select(const Command &c) {
 }
 
 int run_copy(const Command &c) {
-  const int64_t n = c.i(0);
+  const int64_t n = c.i(0), groups = c.i(1) == 0 ? 1 : c.i(1), width = c.i(2) == 0 ? n : c.i(2), first = c.i(3);
   if (!c.pointers(2)) return GOLEM_E_NULL;
-  if (!sizes_fit(n)) return GOLEM_E_SHAPE;
-  c.share(c.rows, kNsPerValue * static_cast<double>(n), [&](int64_t begin, int64_t end) {
-    memcpy(c.out<float>(0) + begin * n, c.in<float>(1) + begin * n, static_cast<size_t>((end - begin) * n) * 4);
+  if (!sizes_fit(n, groups, width) || first < 0 || n > width || first > width - n) return GOLEM_E_SHAPE;
+  c.share(c.rows * groups, kNsPerValue * static_cast<double>(n), [&](int64_t begin, int64_t end) {
+    for (int64_t g = begin; g < end; g++)
+      memcpy(c.out<float>(0) + g * n, c.in<float>(1) + g * width + first, static_cast<size_t>(n) * 4);
   });
   return GOLEM_OK;
 }

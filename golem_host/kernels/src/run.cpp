@@ -24,14 +24,16 @@ int (*const kOps[])(const Command &) = {
     golem::run_softcap,
     golem::run_select,
     golem::run_copy,
-    nullptr,
-    nullptr,
+    golem::run_conv,
+    golem::run_delta,
     golem::run_route,
     golem::run_experts,
     golem::run_mix,
+    golem::run_l2_norm,
+    golem::run_decay,
 };
 constexpr int32_t kOpCount = sizeof kOps / sizeof kOps[0];
-static_assert(kOpCount == GOLEM_OP_MIX + 1, "one entry per opcode");
+static_assert(kOpCount == GOLEM_OP_DECAY + 1, "one entry per opcode");
 
 }  // namespace
 
@@ -44,7 +46,7 @@ struct golem_pool {
 namespace {
 
 int run_command(const golem_cmd &cmd, const int64_t *live, golem::Pool &pool) {
-  if (cmd.op <= 0 || cmd.op >= kOpCount || kOps[cmd.op] == nullptr) return GOLEM_E_OP;
+  if (cmd.op <= 0 || cmd.op >= kOpCount) return GOLEM_E_OP;
   int64_t rows = cmd.rows;
   if (cmd.axis >= 0) {
     if (live == nullptr) return GOLEM_E_NULL;
@@ -94,7 +96,7 @@ const char *golem_error_text(int code) {
     case GOLEM_E_ROWS: return "live row count outside the capacity of the command";
     case GOLEM_E_ID: return "row or expert outside the table";
     case GOLEM_E_SLOT: return "slot outside the cache";
-    case GOLEM_E_POSITION: return "position negative, or more positions attended than the cache ring holds";
+    case GOLEM_E_POSITION: return "position negative, more positions attended than the cache ring holds, or not the next of its slot's state";
     case GOLEM_E_INDEX: return "row index outside the source";
     case GOLEM_E_MEMORY: return "out of memory";
     case GOLEM_E_BUSY: return "the pool is already running";

@@ -50,6 +50,10 @@ GOLEM_INLINE vf tanh(vf x) {
   return where_less(magnitude, set1(0.625f), near, with_sign_of(x, far));
 }
 
+GOLEM_INLINE vf sigmoid(vf x) { return set1(1.0f) / (set1(1.0f) + exp(zero() - x)); }
+
+GOLEM_INLINE vf silu(vf x) { return x / (set1(1.0f) + exp(zero() - x)); }
+
 GOLEM_INLINE vf load_part(const float *p, int64_t n) { return n >= kWidth ? load(p) : load_n(p, static_cast<int>(n)); }
 
 GOLEM_INLINE void store_part(float *p, vf x, int64_t n) {

@@ -1,0 +1,48 @@
+"""Recurrent state of one layer in host memory."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+
+
+@dataclass(frozen=True)
+class Checkpoint:
+    """What one slot's state was after `position` positions: `values` float32, the state's shape."""
+
+    position: int
+    values: NDArray[np.float32]
+
+
+class CpuState:
+    """float32 `values` (slots, *shape), and int32 `taken` (slots,): how many positions each slot's state has seen.
+
+    Memory is taken from the system page by page as slots are first written.
+    """
+
+    def __init__(self, *, slots: int, shape: tuple[int, ...]) -> None:
+        self.slots = slots
+        self.shape = shape
+        self.values: NDArray[np.float32] = np.zeros((slots, *shape), np.float32)
+        self.taken: NDArray[np.int32] = np.zeros(slots, np.int32)
+
+    def copy_slot(self, source: int, target: int) -> None:
+        """Give `target` what `source` holds."""
+        self.values[target] = self.values[source]
+        self.taken[target] = self.taken[source]
+
+    def save(self, slot: int) -> Checkpoint:
+        """A copy of what the slot holds."""
+        return Checkpoint(int(self.taken[slot]), self.values[slot].copy())
+
+    def restore(self, slot: int, checkpoint: Checkpoint) -> None:
+        """Put a checkpoint of this layer, of whichever slot, into the slot: its next row is the checkpoint's position.
+
+        Raises ValueError for one of another shape.
+        """
+        if checkpoint.values.shape != self.shape:
+            raise ValueError(f"a checkpoint of shape {checkpoint.values.shape} for a state of shape {self.shape}")
+        self.values[slot] = checkpoint.values
+        self.taken[slot] = checkpoint.position
