@@ -12,7 +12,8 @@ void convolve_taps(float *out, const float *const *taps, int64_t width, const fl
   const int64_t count = known > 0 ? known : width;
   for (int64_t i = 0; i < n; i += kWidth) {
     vf sum = load_part(taps[0] + i, n - i) * load_part(weight + i, n - i);
-    for (int64_t k = 1; k < count; k++) sum = fma(load_part(taps[k] + i, n - i), load_part(weight + k * stride + i, n - i), sum);
+    for (int64_t k = 1; k < count; k++)
+      sum = fma(load_part(taps[k] + i, n - i), load_part(weight + k * stride + i, n - i), sum);
     store_part(out + i, silu(sum), n - i);
   }
 }

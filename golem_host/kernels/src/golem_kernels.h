@@ -56,8 +56,10 @@ enum golem_op {
    * p: 0 out, 1 x, 2 weight f32[n] or NULL.  i: 0 n, 1 inner (norms per live row: heads, else 1).  f: 0 eps. */
   GOLEM_OP_RMS_NORM = 4,
   /* out f32[R,n_rot/2,2] = (cos, sin) of every position.
-   * p: 0 out, 1 positions int32[R], or int32[R,4] with several axes (time, height, width, extra), 2 factors f32[n_rot/2] (divide the angle) or NULL.
-   * i: 0 n_rot, 1 n_ctx_orig (YaRN), 2 golem_axes, 3..6 with several axes: pairs in the section of each, n_rot/2 in all at most.
+   * p: 0 out, 1 positions int32[R], or int32[R,4] with several axes (time, height, width, extra),
+   *    2 factors f32[n_rot/2] (divide the angle) or NULL.
+   * i: 0 n_rot, 1 n_ctx_orig (YaRN), 2 golem_axes, 3..6 with several axes: pairs in the section of each, n_rot/2 in all
+   *    at most.
    * f: 0 base, 1 freq_scale, 2 ext_factor (0: no YaRN), 3 attn_factor (magnitude; plain: 1), 4 beta_fast, 5 beta_slow.
    * With ext_factor != 0 the magnitude is attn_factor * (1 + 0.1 ln(1 / freq_scale)). */
   GOLEM_OP_ROPE_ANGLES = 5,
@@ -103,7 +105,7 @@ enum golem_op {
    * p: 0 out, 1 x f32[R,n], 2 weight f32[width,n], 3 state f32[slots,width-1,n], 4 taken int32[slots] (positions the
    *    states have seen), 5 slot int32[R], 6 position int32[R].
    * i: 0 n, 1 width (2..16), 2 slots (1..2^20).
-   * GOLEM_E_SLOT, GOLEM_E_POSITION (not in that order): nothing written, so a pass that is replayed by mistake is refused. */
+   * GOLEM_E_SLOT, GOLEM_E_POSITION (not in that order): nothing written; so a pass replayed by mistake is refused. */
   GOLEM_OP_CONV = 16,
   /* The gated delta rule: with S f32[key_dim,value_dim] the state of value head h of the row's slot, q and k of key head
    * h % key_heads, S = decay * S, S = S + k (beta * (v - S^T k))^T, out[R,value_heads,value_dim] = scale * S^T q.

@@ -65,7 +65,9 @@ int run_gate(const Command &c) {
   if (act != GOLEM_GATE_SILU && act != GOLEM_GATE_GELU_TANH && act != GOLEM_GATE_SIGMOID) return GOLEM_E_TYPE;
   if (!sizes_fit(n)) return GOLEM_E_SHAPE;
   const Kernels &table = kernels();
-  const auto fn = act == GOLEM_GATE_SILU ? table.gate_silu : act == GOLEM_GATE_GELU_TANH ? table.gate_gelu : table.gate_sigmoid;
+  const auto fn = act == GOLEM_GATE_SILU ? table.gate_silu
+                  : act == GOLEM_GATE_GELU_TANH ? table.gate_gelu
+                                                : table.gate_sigmoid;
   const float *up = c.in<float>(2);
   c.share(c.rows, 1.0 * static_cast<double>(n), [&](int64_t begin, int64_t end) {
     fn(c.out<float>(0) + begin * n, c.in<float>(1) + begin * n, up == nullptr ? nullptr : up + begin * n, (end - begin) * n);

@@ -64,7 +64,8 @@ int run_delta(const Command &c) {
   Sequences &groups = sequences();
   const int error = groups.group(c.in<int32_t>(6), c.in<int32_t>(7), c.rows, c.in<int32_t>(5), slots);
   if (error != GOLEM_OK) return error;
-  const Delta delta{c.in<float>(1), c.in<float>(2), c.in<float>(3), c.out<float>(0), key_heads, value_heads, key_dim, value_dim, c.f(0)};
+  const Delta delta{c.in<float>(1), c.in<float>(2), c.in<float>(3), c.out<float>(0), key_heads,
+                    value_heads,    key_dim,        value_dim,      c.f(0)};
   float *const states = c.out<float>(4);
   const int64_t blocks = (value_dim + kDeltaColumns - 1) / kDeltaColumns, state_size = value_heads * key_dim * value_dim;
   const double cost = static_cast<double>(key_dim * kDeltaColumns) * (0.1 * static_cast<double>(c.rows) + 0.2);

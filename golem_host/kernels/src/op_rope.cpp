@@ -79,7 +79,8 @@ int run_rope_angles(const Command &c) {
     for (int64_t r = begin; r < end; r++) {
       float *out = c.out<float>(0) + r * n_rot;
       float thetas[kAxes];
-      for (int64_t axis = 0; axis < axes.count(); axis++) thetas[axis] = static_cast<float>(positions[r * axes.count() + axis]);
+      const int32_t *position = positions + r * axes.count();
+      for (int64_t axis = 0; axis < axes.count(); axis++) thetas[axis] = static_cast<float>(position[axis]);
       for (int64_t i = 0; i < n_rot / 2; i++) {
         const float theta = thetas[axes.axis(i)];
         const float angle = yarn.angle(factors == nullptr ? theta : theta / factors[i], freq_scale, i);
