@@ -5,6 +5,7 @@ from __future__ import annotations
 import ctypes
 import mmap
 import os
+import platform
 import shutil
 from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
@@ -15,10 +16,12 @@ import numpy as np
 import pytest
 from numpy.typing import NDArray
 
+import kernel_replay
 from golem_host.kernels import library
 from golem_host.kernels.library import Act, Kernels, Op
 from golem_host.weights.dequant import dequantize
 from golem_host.weights.types import GgmlType
+from kernel_replay import ReplayKernels
 
 Array = NDArray[Any]
 
@@ -46,7 +49,8 @@ HALF_FIELDS = {
 }
 BLOCK_TYPES = tuple(HALF_FIELDS)
 FLOAT_TYPES = ("F32", "F16", "BF16")
-ISAS = ("generic", "avx2", "avx512-vnni")
+VECTORS = {"x86_64": ("avx2", "avx512-vnni"), "aarch64": ("neon",), "arm64": ("neon",)}
+ISAS = ("generic", *VECTORS.get(platform.machine(), ()), *(f"replay-{isa}" for isa in kernel_replay.ISAS))
 
 
 class Weights:
@@ -147,12 +151,18 @@ class Runner:
         cmds = ffi.new("golem_cmd[1]")
         cmds[0].op, cmds[0].axis, cmds[0].rows = int(op), axis, rows
         for slot, array in enumerate(p):
-            cmds[0].p[slot] = ffi.NULL if array is None else ffi.cast("void *", array.ctypes.data)
+            cmds[0].p[slot] = ffi.NULL if array is None else self.pointer(array)
         for slot, value in enumerate(i):
             cmds[0].i[slot] = int(value)
         for slot, value in enumerate(f):
             cmds[0].f[slot] = value
         return cmds
+
+    def pointer(self, array: Array) -> Any:
+        """What a command is given of an array."""
+        if isinstance(self.kernels, ReplayKernels):
+            self.kernels.remember(array)
+        return self.kernels.ffi.cast("void *", array.ctypes.data)
 
     def run(self, op: Op, rows: int, p: Sequence[Array | None], i: Sequence[int] = (), f: Sequence[float] = ()) -> None:
         self.pool.run(self.command(op, rows, p, i, f), 1, self.kernels.ffi.NULL)
@@ -174,7 +184,7 @@ class Runner:
 
 
 @pytest.fixture(scope="session")
-def load_isa(tmp_path_factory: pytest.TempPathFactory) -> Callable[[str], Kernels]:
+def load_isa(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Callable[[str], Kernels]]:
     """Loads the library once more for an instruction set: a copy of the file has its own state."""
     path = library.library_path()
     known: dict[str, Kernels] = {}
@@ -184,15 +194,19 @@ def load_isa(tmp_path_factory: pytest.TempPathFactory) -> Callable[[str], Kernel
             pytest.skip(library.why_missing())
         if isa not in known:
             copy = Path(shutil.copy(path, tmp_path_factory.mktemp("kernels") / f"lib{isa}.so"))
+            replayed = isa.removeprefix("replay-")
             with pytest.MonkeyPatch.context() as patch:
-                patch.setitem(os.environ, "GOLEM_ISA", isa)
+                patch.setitem(os.environ, "GOLEM_ISA", isa if replayed == isa else "generic")
                 try:
-                    known[isa] = Kernels(copy)
+                    known[isa] = Kernels(copy) if replayed == isa else ReplayKernels(copy, replayed)
                 except library.LibraryError as error:
                     pytest.skip(str(error))
         return known[isa]
 
-    return load
+    yield load
+    for kernels in known.values():
+        if isinstance(kernels, ReplayKernels):
+            kernels.close()
 
 
 @pytest.fixture(scope="session", params=ISAS)

@@ -11,7 +11,7 @@ namespace GOLEM_ISA_NAMESPACE {
 namespace {
 
 // Heads that are taken together, so that a key or value is converted to float once: what the registers hold.
-constexpr int kHeads = kWidth == 16 ? 4 : 2;
+constexpr int kHeads = kRegisters == 32 ? 4 : 2;
 
 // Consecutive cells of a ring.
 struct Cells {
@@ -143,10 +143,10 @@ void attend(const Attention &attention, int64_t row, int64_t kv_head, int64_t sl
     const int together = static_cast<int>(rest < kHeads ? rest : kHeads);
     if (together == 1) Heads<1>{attention, k, v, scratch, stride, {}}.run(q, first, pos, out);
     if (together == 2) Heads<2>{attention, k, v, scratch, stride, {}}.run(q, first, pos, out);
-#if defined(GOLEM_ISA_AVX512)
-    if (together == 3) Heads<3>{attention, k, v, scratch, stride, {}}.run(q, first, pos, out);
-    if (together == 4) Heads<4>{attention, k, v, scratch, stride, {}}.run(q, first, pos, out);
-#endif
+    if constexpr (kHeads == 4) {
+      if (together == 3) Heads<3>{attention, k, v, scratch, stride, {}}.run(q, first, pos, out);
+      if (together == 4) Heads<4>{attention, k, v, scratch, stride, {}}.run(q, first, pos, out);
+    }
     done += together;
   }
 }

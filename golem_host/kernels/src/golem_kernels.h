@@ -188,7 +188,7 @@ enum golem_error {
 };
 
 int golem_abi(void);               /* GOLEM_ABI of the library */
-const char *golem_isa(void);       /* "generic", "avx2", "avx512-vnni": the best the machine has; env GOLEM_ISA may lower it */
+const char *golem_isa(void);       /* "generic", "avx2", "avx512-vnni", "neon": the best the machine has; env GOLEM_ISA may lower it */
 const char *golem_error_text(int code);
 int golem_act_kind(int ggml_type); /* golem_act that MATMUL wants with these weights, -1 where the type is not supported */
 int64_t golem_act_bytes(int kind, int64_t n); /* bytes of one activation row, a multiple of 4; 0 where n does not fit */

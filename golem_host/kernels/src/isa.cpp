@@ -2,6 +2,13 @@
 #include <cstdlib>
 #include <cstring>
 
+#if defined(GOLEM_ARM64) && defined(__APPLE__)
+#include <sys/sysctl.h>
+#elif defined(GOLEM_ARM64) && defined(__linux__)
+#include <asm/hwcap.h>
+#include <sys/auxv.h>
+#endif
+
 #include "golem_kernels.h"
 #include "kernels.h"
 
@@ -11,6 +18,8 @@ namespace generic { void fill(Kernels &table); }
 #if defined(GOLEM_X86)
 namespace avx2 { void fill(Kernels &table); }
 namespace avx512 { void fill(Kernels &table); }
+#elif defined(GOLEM_ARM64)
+namespace neon { void fill(Kernels &table); }
 #endif
 
 namespace {
@@ -24,13 +33,27 @@ bool has_avx512() {
   return has_avx2() && __builtin_cpu_supports("avx512f") && __builtin_cpu_supports("avx512bw") &&
          __builtin_cpu_supports("avx512dq") && __builtin_cpu_supports("avx512vl") && __builtin_cpu_supports("avx512vnni");
 }
+#elif defined(GOLEM_ARM64)
+bool has_dot_product() {
+#if defined(__APPLE__)
+  int has = 0;
+  size_t size = sizeof has;
+  return sysctlbyname("hw.optional.arm.FEAT_DotProd", &has, &size, nullptr, 0) == 0 && has != 0;
+#elif defined(__linux__)
+  return (getauxval(AT_HWCAP) & HWCAP_ASIMDDP) != 0;
+#else
+  return false;
+#endif
+}
 #endif
 
 Kernels choose() {
   Kernels table{};
-#if defined(GOLEM_X86)
+#if defined(GOLEM_X86) || defined(GOLEM_ARM64)
   const char *wanted = getenv("GOLEM_ISA");
   const auto allows = [&](const char *name) { return wanted == nullptr || *wanted == 0 || strcmp(wanted, name) == 0; };
+#endif
+#if defined(GOLEM_X86)
   __builtin_cpu_init();
   if (has_avx512() && allows("avx512-vnni")) {
     avx512::fill(table);
@@ -38,6 +61,11 @@ Kernels choose() {
   }
   if (has_avx2() && allows("avx2")) {
     avx2::fill(table);
+    return table;
+  }
+#elif defined(GOLEM_ARM64)
+  if (has_dot_product() && allows("neon")) {
+    neon::fill(table);
     return table;
   }
 #endif

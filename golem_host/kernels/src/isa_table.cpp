@@ -9,6 +9,8 @@ void fill(Kernels &table) {
   table.name = "avx512-vnni";
 #elif defined(GOLEM_ISA_AVX2)
   table.name = "avx2";
+#elif defined(GOLEM_ISA_NEON)
+  table.name = "neon";
 #else
   table.name = "generic";
 #endif

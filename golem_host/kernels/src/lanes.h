@@ -12,4 +12,6 @@
 #include "lanes_avx512.h"
 #elif defined(GOLEM_ISA_AVX2)
 #include "lanes_avx2.h"
+#elif defined(GOLEM_ISA_NEON)
+#include "lanes_neon.h"
 #endif

@@ -56,8 +56,8 @@ void tile(const Product &p, int64_t o, int64_t c) {
   }
 }
 
-// The tile whose sums, inputs and one weight vector fit the registers: 32 with the wide vectors, else 16.
-constexpr int kTileRows = 4, kTileColumns = kWidth == 16 ? 4 : 3;
+// The tile whose sums, inputs and one weight vector fit the registers.
+constexpr int kTileRows = 4, kTileColumns = kRegisters == 32 ? 4 : 3;
 
 template <class W, int M>
 void columns(const Product &p, int64_t o) {

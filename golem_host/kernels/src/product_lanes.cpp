@@ -5,7 +5,7 @@
 #include "activation.h"
 #include "isa_functions.h"
 
-#if defined(GOLEM_ISA_AVX512) || defined(GOLEM_ISA_AVX2)
+#if defined(GOLEM_ISA_AVX512) || defined(GOLEM_ISA_AVX2) || defined(GOLEM_ISA_NEON)
 #include "formats256.h"
 #include "formats32.h"
 

@@ -3,7 +3,7 @@
 // and they call no inline function with external linkage, so that no copy for a newer CPU can be linked
 // into code for an older one.
 //
-// vf holds kWidth floats, with + - * / and:
+// kRegisters vectors fit the registers; vf holds kWidth floats, with + - * / and:
 //   fma(a, b, c) = a * b + c   smaller(a, b), larger(a, b): b where either is NaN
 //   sum(a): of all lanes; sum_4(a, out): of four vectors, the same bits as sum
 //   load_n / store_n: the first n < kWidth lanes, the others 0 / untouched
@@ -13,6 +13,8 @@
 #include "simd_avx512.h"
 #elif defined(GOLEM_ISA_AVX2)
 #include "simd_avx2.h"
+#elif defined(GOLEM_ISA_NEON)
+#include "simd_neon.h"
 #else
 #include "simd_generic.h"
 #endif

@@ -14,6 +14,7 @@ namespace golem {
 namespace avx2 {
 
 constexpr int kWidth = 8;
+constexpr int kRegisters = 16;
 using vf = __m256;
 
 GOLEM_INLINE vf fma(vf a, vf b, vf c) { return _mm256_fmadd_ps(a, b, c); }

@@ -13,6 +13,7 @@ namespace golem {
 namespace avx512 {
 
 constexpr int kWidth = 16;
+constexpr int kRegisters = 32;
 using vf = __m512;
 
 GOLEM_INLINE vf fma(vf a, vf b, vf c) { return _mm512_fmadd_ps(a, b, c); }

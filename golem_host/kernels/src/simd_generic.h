@@ -12,6 +12,7 @@ namespace golem {
 namespace generic {
 
 constexpr int kWidth = 8;
+constexpr int kRegisters = 16;
 struct vf {
   float v[kWidth];
 };

@@ -1,0 +1,97 @@
+// Replays passes that a test sends on stdin, and answers with the buffers they have worked on: so kernels of another
+// processor are tested under an emulator (tests/kernel_replay.py is the other end). All numbers are int64, little-endian.
+//
+//   first line out  golem_isa()
+//   request         threads, commands, live counts, buffers; live[]; bytes of every buffer; the buffers; golem_cmd[]
+//                   with a pointer given as (buffer + 1) << 40 | offset, 0 for NULL
+//   answer          what golem_run returned, failed_at; the buffers
+//
+// Every buffer ends where a page ends that nobody may touch.
+#include <sys/mman.h>
+#include <unistd.h>
+
+#include <cstdint>
+#include <cstdio>
+#include <cstdlib>
+#include <vector>
+
+#include "golem_kernels.h"
+
+namespace {
+
+[[noreturn]] void fail(const char *what) {
+  fprintf(stderr, "replay: %s\n", what);
+  exit(1);
+}
+
+void get(void *to, size_t bytes) {
+  if (fread(to, 1, bytes, stdin) != bytes) fail("the request ends early");
+}
+
+void put(const void *from, size_t bytes) {
+  if (fwrite(from, 1, bytes, stdout) != bytes) fail("cannot answer");
+}
+
+class Buffer {
+ public:
+  explicit Buffer(int64_t bytes) : bytes_(static_cast<size_t>(bytes)) {
+    const size_t page = static_cast<size_t>(sysconf(_SC_PAGESIZE)), used = (bytes_ + page - 1) / page * page;
+    mapped_ = used + page;
+    memory_ = static_cast<uint8_t *>(mmap(nullptr, mapped_, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0));
+    if (memory_ == MAP_FAILED || mprotect(memory_ + used, page, PROT_NONE) != 0) fail("out of memory");
+    start_ = memory_ + used - bytes_;
+  }
+  ~Buffer() { munmap(memory_, mapped_); }
+  Buffer(const Buffer &) = delete;
+  Buffer &operator=(const Buffer &) = delete;
+
+  uint8_t *data() const { return start_; }
+  size_t bytes() const { return bytes_; }
+
+ private:
+  size_t bytes_, mapped_;
+  uint8_t *memory_, *start_;
+};
+
+struct Request {
+  int64_t threads, cmds, live, buffers;
+};
+
+void answer(const Request &request) {
+  std::vector<int64_t> live(static_cast<size_t>(request.live)), sizes(static_cast<size_t>(request.buffers));
+  std::vector<golem_cmd> cmds(static_cast<size_t>(request.cmds));
+  get(live.data(), live.size() * sizeof(int64_t));
+  get(sizes.data(), sizes.size() * sizeof(int64_t));
+  std::vector<Buffer *> buffers;
+  for (const int64_t size : sizes) {
+    buffers.push_back(new Buffer(size));
+    get(buffers.back()->data(), buffers.back()->bytes());
+  }
+  get(cmds.data(), cmds.size() * sizeof(golem_cmd));
+  for (golem_cmd &cmd : cmds) {
+    for (void *&p : cmd.p) {
+      const uint64_t place = reinterpret_cast<uint64_t>(p), offset = place & ((uint64_t{1} << 40) - 1);
+      if (place != 0) p = buffers.at((place >> 40) - 1)->data() + offset;
+    }
+  }
+  golem_pool *pool = golem_pool_new(static_cast<int>(request.threads));
+  if (pool == nullptr) fail("no pool");
+  int64_t result[2];
+  result[0] = golem_run(pool, cmds.data(), request.cmds, request.live > 0 ? live.data() : nullptr, &result[1]);
+  golem_pool_free(pool);
+  put(result, sizeof result);
+  for (const Buffer *buffer : buffers) {
+    put(buffer->data(), buffer->bytes());
+    delete buffer;
+  }
+  fflush(stdout);
+}
+
+}  // namespace
+
+int main() {
+  puts(golem_isa());
+  fflush(stdout);
+  Request request;
+  while (fread(&request, sizeof request, 1, stdin) == 1) answer(request);
+}
