@@ -20,7 +20,7 @@ from numpy.typing import NDArray
 
 import golem_host.kernels
 
-ABI = 1
+ABI = 2
 """GOLEM_ABI of the header this binding was written for."""
 
 CDEF = """
@@ -42,6 +42,7 @@ const char *golem_isa(void);
 const char *golem_error_text(int code);
 int golem_act_kind(int ggml_type);
 int64_t golem_act_bytes(int kind, int64_t n);
+int64_t golem_laid_bytes(int ggml_type, int64_t m, int64_t k);
 golem_pool *golem_pool_new(int threads);
 void golem_pool_free(golem_pool *pool);
 int golem_run(golem_pool *pool, const golem_cmd *cmds, int64_t n, const int64_t *live, int64_t *failed_at);
@@ -77,6 +78,7 @@ class Op(IntEnum):
     MIX = 20
     L2_NORM = 21
     DECAY = 22
+    LAY = 23
 
 
 class Act(IntEnum):
@@ -165,6 +167,10 @@ class Kernels:
     def act_bytes(self, kind: int, n: int) -> int:
         """Bytes of one activation row of n values; 0 when n does not fit the kind's blocks."""
         return self.lib.golem_act_bytes(kind, n)
+
+    def laid_bytes(self, ggml_type: int, m: int, k: int) -> int:
+        """Bytes of weights (m, k) re-laid by `Op.LAY`; 0 where this instruction set multiplies them as they are stored."""
+        return self.lib.golem_laid_bytes(ggml_type, m, k)
 
     def pool(self, threads: int) -> Pool:
         """A thread pool of that many threads (1..256), the caller of `Pool.run` included."""

@@ -167,6 +167,14 @@ class Runner:
     def run(self, op: Op, rows: int, p: Sequence[Array | None], i: Sequence[int] = (), f: Sequence[float] = ()) -> None:
         self.pool.run(self.command(op, rows, p, i, f), 1, self.kernels.ffi.NULL)
 
+    def run_all(self, commands: Sequence[tuple[Any, ...]]) -> None:
+        """Several commands, each the arguments of `run`, as one pass."""
+        ffi = self.kernels.ffi
+        cmds = ffi.new("golem_cmd[]", len(commands))
+        for at, arguments in enumerate(commands):
+            cmds[at] = self.command(*arguments)[0]
+        self.pool.run(cmds, len(commands), ffi.NULL)
+
     def activations(self, kind: int, x: Array) -> Array:
         """x f32 (rows, n) as activation rows (rows, bytes)."""
         rows, n = x.shape

@@ -34,10 +34,10 @@ struct Command {
 
   // How many of `total` nanoseconds of work to hand over at a time: eight chunks a thread, but none shorter than what
   // handing it over costs or longer than others should wait for. 0: the caller should do it all.
-  double chunk_ns(double total) const {
+  static double chunk_ns(double total, int threads) {
     constexpr double kWorthWaking = 8e3, kShortestChunk = 2e3, kLongestChunk = 20e3;
-    if (pool.threads() == 1 || total < kWorthWaking) return 0;
-    const double chunk = total / (8.0 * pool.threads());
+    if (threads == 1 || total < kWorthWaking) return 0;
+    const double chunk = total / (8.0 * threads);
     return chunk < kShortestChunk ? kShortestChunk : chunk > kLongestChunk ? kLongestChunk : chunk;
   }
 
@@ -45,7 +45,7 @@ struct Command {
   // thread: what is over soon stays on the caller, which wakes nobody. Chunks begin at multiples of `align`.
   template <class Fn>
   void share(int64_t items, double cost, Fn fn, int64_t align = 1) const {
-    const double total = cost * static_cast<double>(items), chunk = chunk_ns(total);
+    const double total = cost * static_cast<double>(items), chunk = chunk_ns(total, pool.threads());
     if (chunk == 0) {
       fn(int64_t{0}, items);
       return;
@@ -69,7 +69,6 @@ bool sizes_fit(Sizes... sizes) {
 // The commands; each returns a golem_error and has written nothing unless it returns GOLEM_OK.
 int run_rows(const Command &c);
 int run_act(const Command &c);
-int run_matmul(const Command &c);
 int run_rms_norm(const Command &c);
 int run_rope_angles(const Command &c);
 int run_rope(const Command &c);
@@ -89,6 +88,7 @@ int run_conv(const Command &c);
 int run_delta(const Command &c);
 int run_l2_norm(const Command &c);
 int run_decay(const Command &c);
+int run_lay(const Command &c);
 
 // About how many nanoseconds one core takes for one weight row of `bytes` times `columns` activation rows of k values.
 double product_ns(int64_t bytes, int64_t k, int64_t columns);

@@ -1,13 +1,13 @@
 // Unpacking super-blocks of 256 into lanes (see lanes.h). A super-block is read in kGroups groups whose bytes
 // unpack into kParts parts of 32 consecutive inputs. Every format has
-//   kBytes          bytes of a super-block
+//   kValues, kBytes          bytes of a super-block; kLoneAt, kLoneBytes: those that are no dword (block_source.h)
 //   kBits           bits of an unsigned weight, or 8 for a signed one
 //   kBias           what is to be subtracted from every unpacked weight
 //   kSub            inputs that share a scale: 16 or 32
 //   kMins           whether values have an offset - dmin * min
-//   head(block, stride, head)            d, dmin, scale[256 / kSub], min[256 / kSub]
-//   load(block, stride, group, raw)      the bytes of a group
-//   part<p>(raw, q[8])                   its part p
+//   head(block, head)          d, dmin, scale[256 / kSub], min[256 / kSub]
+//   load(block, group)         the bytes of a group, 32 of each row at a time: Group
+//   part<p>(bytes, group, q)   q[8], its part p
 #pragma once
 #include "blocks.h"
 #include "formats32.h"
@@ -33,9 +33,10 @@ GOLEM_INLINE void bytes_of(vi a, vi *out) {
 }
 
 // The eight 6-bit scales and mins of Q4_K and Q5_K, on four of them at once: one per byte.
-GOLEM_INLINE void head_6bit(const uint8_t *block, int64_t stride, Head256 &head) {
+template <class B>
+GOLEM_INLINE void head_6bit(const B &block, Head256 &head) {
   vi w[4];
-  load_4_dwords(block, stride, w);
+  block.dwords4(0, w);
   head.d = half_low(w[0]);
   head.dmin = half_high(w[0]);
   const vi six = set_int(0x3f3f3f3f), top = set_int(0x30303030);
@@ -62,44 +63,52 @@ GOLEM_INLINE vi two_bits_as_16(vi a) {
 template <int kBit>
 GOLEM_INLINE vi two_bits(vi a) { return and_int(shift_right<kBit>(a), set_int(0x03030303)); }
 
-GOLEM_INLINE void load_8_dwords(const uint8_t *p, int64_t stride, vi *out) {
-  load_4_dwords(p, stride, out);
-  load_4_dwords(p + 16, stride, out + 4);
-}
+// N times 32 bytes of every row.
+template <class B, int N>
+struct Group {
+  typename B::Dwords8 of[N];
+};
 
 struct FormatQ4_K {
-  static constexpr int kBytes = 144, kBits = 4, kBias = 0, kSub = 32, kGroups = 4, kParts = 2, kRaw = 8;
+  static constexpr int kValues = 256, kBytes = 144, kLoneAt = 0, kLoneBytes = 0, kBits = 4, kBias = 0, kSub = 32, kGroups = 4, kParts = 2;
   static constexpr bool kMins = true;
-  GOLEM_INLINE void head(const uint8_t *block, int64_t stride, Head256 &head) { head_6bit(block, stride, head); }
-  GOLEM_INLINE void load(const uint8_t *block, int64_t stride, int group, vi *raw) { load_8_dwords(block + 16 + 32 * group, stride, raw); }
-  template <int p>
-  GOLEM_INLINE void part(const vi *raw, vi *q) {
-    for (int j = 0; j < 8; j++) q[j] = low_nibbles(shift_right<4 * p>(raw[j]));
+  template <class B>
+  GOLEM_INLINE void head(const B &block, Head256 &head) { head_6bit(block, head); }
+  template <class B>
+  GOLEM_INLINE Group<B, 1> load(const B &block, int group) {
+    return {{block.dwords8(16 + 32 * group)}};
+  }
+  template <int p, class G>
+  GOLEM_INLINE void part(const G &bytes, int, vi *q) {
+    for (int j = 0; j < 8; j++) q[j] = low_nibbles(shift_right<4 * p>(bytes.of[0][j]));
   }
 };
 
 // One group of 256: the high bits of all parts lie in the same 32 bytes.
 struct FormatQ5_K {
-  static constexpr int kBytes = 176, kBits = 5, kBias = 0, kSub = 32, kGroups = 1, kParts = 8, kRaw = 40;
+  static constexpr int kValues = 256, kBytes = 176, kLoneAt = 0, kLoneBytes = 0, kBits = 5, kBias = 0, kSub = 32, kGroups = 1, kParts = 8;
   static constexpr bool kMins = true;
-  GOLEM_INLINE void head(const uint8_t *block, int64_t stride, Head256 &head) { head_6bit(block, stride, head); }
-  GOLEM_INLINE void load(const uint8_t *block, int64_t stride, int, vi *raw) {
-    for (int i = 0; i < 5; i++) load_8_dwords(block + 16 + 32 * i, stride, raw + 8 * i);
+  template <class B>
+  GOLEM_INLINE void head(const B &block, Head256 &head) { head_6bit(block, head); }
+  template <class B>
+  GOLEM_INLINE Group<B, 5> load(const B &block, int) {
+    return {{block.dwords8(16), block.dwords8(48), block.dwords8(80), block.dwords8(112), block.dwords8(144)}};
   }
-  template <int p>
-  GOLEM_INLINE void part(const vi *raw, vi *q) {
-    const vi *low = raw + 8 + 8 * (p / 2);
-    for (int j = 0; j < 8; j++) q[j] = or_int(low_nibbles(shift_right<4 * (p % 2)>(low[j])), bit_as_16<p>(raw[j]));
+  template <int p, class G>
+  GOLEM_INLINE void part(const G &bytes, int, vi *q) {
+    const auto &low = bytes.of[1 + p / 2];
+    for (int j = 0; j < 8; j++) q[j] = or_int(low_nibbles(shift_right<4 * (p % 2)>(low[j])), bit_as_16<p>(bytes.of[0][j]));
   }
 };
 
 struct FormatQ6_K {
-  static constexpr int kBytes = 210, kBits = 6, kBias = 32, kSub = 16, kGroups = 2, kParts = 4, kRaw = 24;
+  static constexpr int kValues = 256, kBytes = 210, kLoneAt = 208, kLoneBytes = 2, kBits = 6, kBias = 32, kSub = 16, kGroups = 2, kParts = 4;
   static constexpr bool kMins = false;
-  GOLEM_INLINE void head(const uint8_t *block, int64_t stride, Head256 &head) {
-    head.d = half_high(load_dword(block + 206, stride));
+  template <class B>
+  GOLEM_INLINE void head(const B &block, Head256 &head) {
+    head.d = block.lone_half();
     vi w[4];
-    load_4_dwords(block + 192, stride, w);
+    block.dwords4(192, w);
     for (int i = 0; i < 4; i++) {
       head.scale[4 * i] = signed_byte_of<0>(w[i]);
       head.scale[4 * i + 1] = signed_byte_of<1>(w[i]);
@@ -107,46 +116,50 @@ struct FormatQ6_K {
       head.scale[4 * i + 3] = signed_byte_of<3>(w[i]);
     }
   }
-  GOLEM_INLINE void load(const uint8_t *block, int64_t stride, int group, vi *raw) {
-    load_8_dwords(block + 64 * group, stride, raw);
-    load_8_dwords(block + 64 * group + 32, stride, raw + 8);
-    load_8_dwords(block + 128 + 32 * group, stride, raw + 16);
+  template <class B>
+  GOLEM_INLINE Group<B, 3> load(const B &block, int group) {
+    return {{block.dwords8(64 * group), block.dwords8(64 * group + 32), block.dwords8(128 + 32 * group)}};
   }
-  template <int p>
-  GOLEM_INLINE void part(const vi *raw, vi *q) {
-    const vi *low = raw + 8 * (p % 2), *high = raw + 16;
+  template <int p, class G>
+  GOLEM_INLINE void part(const G &bytes, int, vi *q) {
+    const auto &low = bytes.of[p % 2], &high = bytes.of[2];
     for (int j = 0; j < 8; j++) q[j] = or_int(low_nibbles(shift_right<4 * (p / 2)>(low[j])), two_bits_as_16<2 * p>(high[j]));
   }
 };
 
 struct FormatQ2_K {
-  static constexpr int kBytes = 84, kBits = 4, kBias = 0, kSub = 16, kGroups = 2, kParts = 4, kRaw = 8;
+  static constexpr int kValues = 256, kBytes = 84, kLoneAt = 0, kLoneBytes = 0, kBits = 4, kBias = 0, kSub = 16, kGroups = 2, kParts = 4;
   static constexpr bool kMins = true;
-  GOLEM_INLINE void head(const uint8_t *block, int64_t stride, Head256 &head) {
-    const vi dd = load_dword(block + 80, stride);
+  template <class B>
+  GOLEM_INLINE void head(const B &block, Head256 &head) {
+    const vi dd = block.dword(80);
     head.d = half_low(dd);
     head.dmin = half_high(dd);
     vi w[4];
-    load_4_dwords(block, stride, w);
+    block.dwords4(0, w);
     for (int i = 0; i < 4; i++) {
       bytes_of(low_nibbles(w[i]), head.scale + 4 * i);
       bytes_of(high_nibbles(w[i]), head.min + 4 * i);
     }
   }
-  GOLEM_INLINE void load(const uint8_t *block, int64_t stride, int group, vi *raw) { load_8_dwords(block + 16 + 32 * group, stride, raw); }
-  template <int p>
-  GOLEM_INLINE void part(const vi *raw, vi *q) {
-    for (int j = 0; j < 8; j++) q[j] = two_bits<2 * p>(raw[j]);
+  template <class B>
+  GOLEM_INLINE Group<B, 1> load(const B &block, int group) {
+    return {{block.dwords8(16 + 32 * group)}};
+  }
+  template <int p, class G>
+  GOLEM_INLINE void part(const G &bytes, int, vi *q) {
+    for (int j = 0; j < 8; j++) q[j] = two_bits<2 * p>(bytes.of[0][j]);
   }
 };
 
-// The mask of high bits (32 bytes, bit e / 32) follows the group's own bytes in raw.
+// The mask of high bits (32 bytes, bit e / 32) is that of both groups.
 struct FormatQ3_K {
-  static constexpr int kBytes = 110, kBits = 4, kBias = 4, kSub = 16, kGroups = 2, kParts = 4, kRaw = 16;
+  static constexpr int kValues = 256, kBytes = 110, kLoneAt = 108, kLoneBytes = 2, kBits = 4, kBias = 4, kSub = 16, kGroups = 2, kParts = 4;
   static constexpr bool kMins = false;
-  GOLEM_INLINE void head(const uint8_t *block, int64_t stride, Head256 &head) {
-    head.d = half_high(load_dword(block + 106, stride));
-    const vi a = load_dword(block + 96, stride), b = load_dword(block + 100, stride), c = load_dword(block + 104, stride);
+  template <class B>
+  GOLEM_INLINE void head(const B &block, Head256 &head) {
+    head.d = block.lone_half();
+    const vi a = block.dword(96), b = block.dword(100), c = block.dword(104);
     const vi top = set_int(0x30303030);
     bytes_of(or_int(low_nibbles(a), and_int(shift_left<4>(c), top)), head.scale);
     bytes_of(or_int(low_nibbles(b), and_int(shift_left<2>(c), top)), head.scale + 4);
@@ -154,22 +167,25 @@ struct FormatQ3_K {
     bytes_of(or_int(high_nibbles(b), and_int(shift_right<2>(c), top)), head.scale + 12);
     for (int j = 0; j < 16; j++) head.scale[j] = sub_int(head.scale[j], set_int(32));
   }
-  GOLEM_INLINE void load(const uint8_t *block, int64_t stride, int group, vi *raw) {
-    load_8_dwords(block + 32 + 32 * group, stride, raw);
-    load_8_dwords(block, stride, raw + 8);
-    for (int j = 8; j < 16 && group == 1; j++) raw[j] = shift_right<4>(raw[j]);
+  template <class B>
+  GOLEM_INLINE Group<B, 2> load(const B &block, int group) {
+    return {{block.dwords8(32 + 32 * group), block.dwords8(0)}};
   }
-  template <int p>
-  GOLEM_INLINE void part(const vi *raw, vi *q) {
-    for (int j = 0; j < 8; j++) q[j] = or_int(two_bits<2 * p>(raw[j]), shift_right<2>(bit_as_16<p>(raw[8 + j])));
+  template <int p, class G>
+  GOLEM_INLINE void part(const G &bytes, int group, vi *q) {
+    for (int j = 0; j < 8; j++) {
+      const vi high = group == 0 ? bit_as_16<p>(bytes.of[1][j]) : bit_as_16<p + 4>(bytes.of[1][j]);
+      q[j] = or_int(two_bits<2 * p>(bytes.of[0][j]), shift_right<2>(high));
+    }
   }
 };
 
 struct FormatIQ4_XS {
-  static constexpr int kBytes = 136, kBits = 8, kBias = kSignedBias, kSub = 32, kGroups = 8, kParts = 1, kRaw = 4;
+  static constexpr int kValues = 256, kBytes = 136, kLoneAt = 0, kLoneBytes = 0, kBits = 8, kBias = kSignedBias, kSub = 32, kGroups = 4, kParts = 2;
   static constexpr bool kMins = false;
-  GOLEM_INLINE void head(const uint8_t *block, int64_t stride, Head256 &head) {
-    const vi dh = load_dword(block, stride), low = load_dword(block + 4, stride);
+  template <class B>
+  GOLEM_INLINE void head(const B &block, Head256 &head) {
+    const vi dh = block.dword(0), low = block.dword(4);
     head.d = half_low(dh);
     vi even[4], odd[4];
     bytes_of(low_nibbles(low), even);
@@ -188,13 +204,17 @@ struct FormatIQ4_XS {
       head.scale[j] = sub_int(or_int(j % 2 == 0 ? even[j / 2] : odd[j / 2], top), set_int(32));
     }
   }
-  GOLEM_INLINE void load(const uint8_t *block, int64_t stride, int group, vi *raw) { load_4_dwords(block + 8 + 16 * group, stride, raw); }
-  template <int p>
-  GOLEM_INLINE void part(const vi *raw, vi *q) {
+  template <class B>
+  GOLEM_INLINE Group<B, 1> load(const B &block, int group) {
+    return {{block.dwords8(8 + 32 * group)}};
+  }
+  template <int p, class G>
+  GOLEM_INLINE void part(const G &bytes, int, vi *q) {
     const vi table = lane_table(kIq4Values);
     for (int j = 0; j < 4; j++) {
-      q[j] = signed_bytes(table_values(table, low_nibbles(raw[j])));
-      q[j + 4] = signed_bytes(table_values(table, high_nibbles(raw[j])));
+      const vi packed = bytes.of[0][4 * p + j];
+      q[j] = signed_bytes(table_values(table, low_nibbles(packed)));
+      q[j + 4] = signed_bytes(table_values(table, high_nibbles(packed)));
     }
   }
 };

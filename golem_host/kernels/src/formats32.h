@@ -1,12 +1,12 @@
 // Unpacking blocks of 32 into lanes (see lanes.h). Every format has
-//   kBytes   bytes of a block
+//   kValues, kBytes   bytes of a block; kLoneAt, kLoneBytes: those that are no dword (block_source.h)
 //   kBits    bits of an unsigned weight, or 8 for a signed one
 //   kBias    what is to be subtracted from every unpacked weight
 //   kOffset  whether values have an offset m (q * d + m)
-//   unpack(block, stride, q[8], d, m)
+//   unpack(block, q[8], d, m)
 #pragma once
+#include "block_source.h"
 #include "blocks.h"
-#include "lanes.h"
 
 namespace golem {
 namespace GOLEM_ISA_NAMESPACE {
@@ -14,9 +14,10 @@ namespace GOLEM_ISA_NAMESPACE {
 GOLEM_INLINE vi low_nibbles(vi packed) { return and_int(packed, set_int(0x0f0f0f0f)); }
 GOLEM_INLINE vi high_nibbles(vi packed) { return low_nibbles(shift_right<4>(packed)); }
 
-GOLEM_INLINE void unpack_nibbles(const uint8_t *qs, int64_t stride, vi *q) {
+template <class B>
+GOLEM_INLINE void unpack_nibbles(const B &block, int at, vi *q) {
   vi packed[4];
-  load_4_dwords(qs, stride, packed);
+  block.dwords4(at, packed);
   for (int j = 0; j < 4; j++) {
     q[j] = low_nibbles(packed[j]);
     q[j + 4] = high_nibbles(packed[j]);
@@ -35,44 +36,48 @@ GOLEM_INLINE void add_fifth_bits(vi bits, vi *q) {
 }
 
 struct FormatQ4_0 {
-  static constexpr int kBytes = 18, kBits = 4, kBias = 8;
+  static constexpr int kValues = 32, kBytes = 18, kLoneAt = 0, kLoneBytes = 2, kBits = 4, kBias = 8;
   static constexpr bool kOffset = false;
-  GOLEM_INLINE void unpack(const uint8_t *block, int64_t stride, vi *q, vf &d, vf &) {
-    d = half_low(load_dword(block, stride));
-    unpack_nibbles(block + 2, stride, q);
+  template <class B>
+  GOLEM_INLINE void unpack(const B &block, vi *q, vf &d, vf &) {
+    d = block.lone_half();
+    unpack_nibbles(block, 2, q);
   }
 };
 
 struct FormatQ4_1 {
-  static constexpr int kBytes = 20, kBits = 4, kBias = 0;
+  static constexpr int kValues = 32, kBytes = 20, kLoneAt = 0, kLoneBytes = 0, kBits = 4, kBias = 0;
   static constexpr bool kOffset = true;
-  GOLEM_INLINE void unpack(const uint8_t *block, int64_t stride, vi *q, vf &d, vf &m) {
-    const vi dm = load_dword(block, stride);
+  template <class B>
+  GOLEM_INLINE void unpack(const B &block, vi *q, vf &d, vf &m) {
+    const vi dm = block.dword(0);
     d = half_low(dm);
     m = half_high(dm);
-    unpack_nibbles(block + 4, stride, q);
+    unpack_nibbles(block, 4, q);
   }
 };
 
 struct FormatQ5_0 {
-  static constexpr int kBytes = 22, kBits = 5, kBias = 16;
+  static constexpr int kValues = 32, kBytes = 22, kLoneAt = 0, kLoneBytes = 2, kBits = 5, kBias = 16;
   static constexpr bool kOffset = false;
-  GOLEM_INLINE void unpack(const uint8_t *block, int64_t stride, vi *q, vf &d, vf &) {
-    d = half_low(load_dword(block, stride));
-    unpack_nibbles(block + 6, stride, q);
-    add_fifth_bits(load_dword(block + 2, stride), q);
+  template <class B>
+  GOLEM_INLINE void unpack(const B &block, vi *q, vf &d, vf &) {
+    d = block.lone_half();
+    unpack_nibbles(block, 6, q);
+    add_fifth_bits(block.dword(2), q);
   }
 };
 
 struct FormatQ5_1 {
-  static constexpr int kBytes = 24, kBits = 5, kBias = 0;
+  static constexpr int kValues = 32, kBytes = 24, kLoneAt = 0, kLoneBytes = 0, kBits = 5, kBias = 0;
   static constexpr bool kOffset = true;
-  GOLEM_INLINE void unpack(const uint8_t *block, int64_t stride, vi *q, vf &d, vf &m) {
-    const vi dm = load_dword(block, stride);
+  template <class B>
+  GOLEM_INLINE void unpack(const B &block, vi *q, vf &d, vf &m) {
+    const vi dm = block.dword(0);
     d = half_low(dm);
     m = half_high(dm);
-    unpack_nibbles(block + 8, stride, q);
-    add_fifth_bits(load_dword(block + 4, stride), q);
+    unpack_nibbles(block, 8, q);
+    add_fifth_bits(block.dword(4), q);
   }
 };
 
@@ -80,22 +85,24 @@ struct FormatQ5_1 {
 GOLEM_INLINE vi signed_bytes(vi q) { return kSignedBias == 0 ? q : xor_int(q, set_int(static_cast<int32_t>(0x80808080u))); }
 
 struct FormatQ8_0 {
-  static constexpr int kBytes = 34, kBits = 8, kBias = kSignedBias;
+  static constexpr int kValues = 32, kBytes = 34, kLoneAt = 0, kLoneBytes = 2, kBits = 8, kBias = kSignedBias;
   static constexpr bool kOffset = false;
-  GOLEM_INLINE void unpack(const uint8_t *block, int64_t stride, vi *q, vf &d, vf &) {
-    d = half_low(load_dword(block, stride));
-    load_4_dwords(block + 2, stride, q);
-    load_4_dwords(block + 18, stride, q + 4);
+  template <class B>
+  GOLEM_INLINE void unpack(const B &block, vi *q, vf &d, vf &) {
+    d = block.lone_half();
+    block.dwords4(2, q);
+    block.dwords4(18, q + 4);
     for (int j = 0; j < 8; j++) q[j] = signed_bytes(q[j]);
   }
 };
 
 struct FormatIQ4_NL {
-  static constexpr int kBytes = 18, kBits = 8, kBias = kSignedBias;
+  static constexpr int kValues = 32, kBytes = 18, kLoneAt = 0, kLoneBytes = 2, kBits = 8, kBias = kSignedBias;
   static constexpr bool kOffset = false;
-  GOLEM_INLINE void unpack(const uint8_t *block, int64_t stride, vi *q, vf &d, vf &) {
-    d = half_low(load_dword(block, stride));
-    unpack_nibbles(block + 2, stride, q);
+  template <class B>
+  GOLEM_INLINE void unpack(const B &block, vi *q, vf &d, vf &) {
+    d = block.lone_half();
+    unpack_nibbles(block, 2, q);
     const vi table = lane_table(kIq4Values);
     for (int j = 0; j < 8; j++) q[j] = signed_bytes(table_values(table, q[j]));
   }

@@ -17,7 +17,7 @@
 
 #include <stdint.h>
 
-#define GOLEM_ABI 1
+#define GOLEM_ABI 2
 
 #ifdef __cplusplus
 extern "C" {
@@ -49,8 +49,10 @@ enum golem_op {
    * p: 0 out, 1 x.  i: 0 n, 1 golem_act, 2 inner (activation rows per live row; 0 means one). */
   GOLEM_OP_ACT = 2,
   /* out[R,m] = x[R,k] . W[m,k]^T + bias.
-   * p: 0 out, 1 x (activation rows of golem_act_kind(type)), 2 W (rows packed as in a GGUF file), 3 bias f32[m] or NULL.
-   * i: 0 m, 1 k, 2 ggml type. */
+   * p: 0 out, 1 x (activation rows of golem_act_kind(type)), 2 W (rows packed as in a GGUF file, or re-laid), 3 bias f32[m] or NULL.
+   * i: 0 m, 1 k, 2 ggml type, 3 one if W was re-laid by GOLEM_OP_LAY, else 0; the bits are the same, 4 one if the next command is
+   * a MATMUL too and may run at the same time (neither reads what the other writes). When one of those that run together fails,
+   * none of them has run. */
   GOLEM_OP_MATMUL = 3,
   /* out[R*inner,n] = x / sqrt(mean(x^2) + eps) * weight.  May work in place.
    * p: 0 out, 1 x, 2 weight f32[n] or NULL.  i: 0 n, 1 inner (norms per live row: heads, else 1).  f: 0 eps. */
@@ -136,7 +138,11 @@ enum golem_op {
   GOLEM_OP_L2_NORM = 21,
   /* out[R,n] = exp(rate * softplus(x + bias)), softplus(x) = ln(1 + e^x), x itself above 20.  May work in place.
    * p: 0 out, 1 x, 2 rate f32[n], 3 bias f32[n].  i: 0 n. */
-  GOLEM_OP_DECAY = 22
+  GOLEM_OP_DECAY = 22,
+  /* Re-lays W[R,k] for GOLEM_OP_MATMUL: R is its m.
+   * p: 0 out (golem_laid_bytes(type, R, k) bytes, 64-byte aligned), 1 W (rows packed as in a GGUF file).  i: 0 k, 1 ggml type.
+   * GOLEM_E_TYPE where the instruction set has no layout of its own for the type. */
+  GOLEM_OP_LAY = 23
 };
 
 enum golem_act {      /* how one row of n activations is stored; the bytes are private to the library */
@@ -192,6 +198,7 @@ const char *golem_isa(void);       /* "generic", "avx2", "avx512-vnni", "neon": 
 const char *golem_error_text(int code);
 int golem_act_kind(int ggml_type); /* golem_act that MATMUL wants with these weights, -1 where the type is not supported */
 int64_t golem_act_bytes(int kind, int64_t n); /* bytes of one activation row, a multiple of 4; 0 where n does not fit */
+int64_t golem_laid_bytes(int ggml_type, int64_t m, int64_t k); /* bytes of W[m,k] re-laid by GOLEM_OP_LAY, 0 where that is not possible */
 
 golem_pool *golem_pool_new(int threads); /* threads (1..256) include the caller of golem_run; NULL on failure */
 void golem_pool_free(golem_pool *pool);

@@ -3,6 +3,8 @@
 
 #if defined(__GNUC__)
 #define GOLEM_INLINE static inline __attribute__((always_inline))
+#define GOLEM_MEMBER inline __attribute__((always_inline))
 #else
 #define GOLEM_INLINE static inline
+#define GOLEM_MEMBER inline
 #endif

@@ -25,7 +25,8 @@ void mix(float *out, const float *y, const golem_route *routes, int64_t used, in
 
 ProductFn float_product(int type);      // F32, F16, BF16
 ProductFn quantized_product(int type);  // the others; nullptr for unsupported types
-extern const int64_t kQuantizedRows;    // weight rows of a tile of quantized_product
+Layout layout_of(int type);             // of a quantized type
+extern const int64_t kQuantizedRows;    // weight rows of a tile of quantized products
 
 }  // namespace GOLEM_ISA_NAMESPACE
 }  // namespace golem

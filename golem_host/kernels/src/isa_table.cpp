@@ -20,6 +20,7 @@ void fill(Kernels &table) {
     if (table.product[type] != nullptr) continue;
     table.product[type] = quantized_product(type);
     table.product_rows[type] = kQuantizedRows;
+    table.layout[type] = layout_of(type);
   }
   table.quantize = quantize;
   table.store_half = store_half_row;

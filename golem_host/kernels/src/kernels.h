@@ -11,7 +11,7 @@ namespace golem {
 // One product: out[rows,m] = x[rows,k] . w[m,k]^T + bias.
 struct Product {
   const uint8_t *w;
-  int64_t w_stride;  // bytes of a weight row
+  int64_t w_stride;  // bytes of a weight row; of a tile where weights are re-laid
   const uint8_t *x;
   int64_t x_stride;  // bytes of an activation row
   const float *bias;  // or nullptr
@@ -21,6 +21,14 @@ struct Product {
 
 // Computes out[:, begin:end] for every activation row.
 using ProductFn = void (*)(const Product &product, int64_t begin, int64_t end);
+
+// How an instruction set re-lays the weights of one type: in tiles of Kernels::product_rows rows. All nullptr where it
+// multiplies them as they are stored.
+struct Layout {
+  ProductFn product;  // begin is a multiple of a tile's rows
+  void (*lay)(const uint8_t *w, int64_t w_stride, int64_t rows, int64_t k, uint8_t *tile);  // rows: at most a tile's
+  int64_t (*tile_bytes)(int64_t k);  // a multiple of 64
+};
 
 struct Cache {
   const uint16_t *k, *v;  // f16 [slots, kv_heads, ring, hd] and [slots, kv_heads, ring, vd]
@@ -56,8 +64,9 @@ constexpr int64_t attention_stride(int64_t n) { return (n + 15) / 16 * 16; }
 
 struct Kernels {
   const char *name;
-  ProductFn product[kTypes];        // nullptr for unsupported types
+  ProductFn product[kTypes];        // of weight rows as a file stores them; nullptr for unsupported types
   int64_t product_rows[kTypes];     // a range should begin at a multiple of this
+  Layout layout[kTypes];
   void (*quantize)(int kind, const float *x, int64_t n, uint8_t *out);
   void (*rms_norm)(float *out, const float *x, const float *weight, int64_t n, float eps);
   void (*rotate)(float *out, const float *x, const float *angles, int64_t hd, int64_t n_rot, int style);

@@ -24,6 +24,10 @@ template <int n> GOLEM_INLINE vi shift_right(vi a) { return _mm256_srli_epi32(a,
 template <int n> GOLEM_INLINE vi shift_right_signed(vi a) { return _mm256_srai_epi32(a, n); }
 GOLEM_INLINE vf to_float(vi a) { return _mm256_cvtepi32_ps(a); }
 
+GOLEM_INLINE vi load_lanes(const uint8_t *p) { return _mm256_loadu_si256(reinterpret_cast<const __m256i *>(p)); }
+GOLEM_INLINE void store_lanes(uint8_t *p, vi a) { _mm256_storeu_si256(reinterpret_cast<__m256i *>(p), a); }
+GOLEM_INLINE vi load_bytes(const uint8_t *p) { return _mm256_cvtepu8_epi32(_mm_loadu_si64(p)); }
+
 GOLEM_INLINE __m128i packed_words(vi a) {
   const vi w = _mm256_packus_epi32(a, a);
   return _mm256_castsi256_si128(_mm256_permute4x64_epi64(w, 0x08));

@@ -24,6 +24,10 @@ template <int n> GOLEM_INLINE vi shift_right(vi a) { return _mm512_srli_epi32(a,
 template <int n> GOLEM_INLINE vi shift_right_signed(vi a) { return _mm512_srai_epi32(a, n); }
 GOLEM_INLINE vf to_float(vi a) { return _mm512_cvtepi32_ps(a); }
 
+GOLEM_INLINE vi load_lanes(const uint8_t *p) { return _mm512_loadu_si512(p); }
+GOLEM_INLINE void store_lanes(uint8_t *p, vi a) { _mm512_storeu_si512(p, a); }
+GOLEM_INLINE vi load_bytes(const uint8_t *p) { return _mm512_cvtepu8_epi32(_mm_loadu_si128(reinterpret_cast<const __m128i *>(p))); }
+
 GOLEM_INLINE vf half_low(vi a) { return _mm512_cvtph_ps(_mm512_cvtepi32_epi16(a)); }
 GOLEM_INLINE vf half_high(vi a) { return _mm512_cvtph_ps(_mm512_cvtepi32_epi16(_mm512_srli_epi32(a, 16))); }
 

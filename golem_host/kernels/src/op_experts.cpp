@@ -73,7 +73,7 @@ class Mixture {
 
   int run() {
     group(c_.in<golem_route>(2), c_.rows * used_, c_.i(3), groups_, pairs_);
-    const double chunk_ns = c_.chunk_ns(total_ns());
+    const double chunk_ns = Command::chunk_ns(total_ns(), c_.pool.threads());
     const int64_t chunks = cut(chunk_ns);
     if (chunk_ns == 0) {
       for (int64_t at = 0; at < chunks; at++) work(at);

@@ -1,6 +1,7 @@
 // Products and the quantizing of their inputs.
 #include "activation.h"
 #include "command.h"
+#include "matmuls.h"
 
 namespace golem {
 
@@ -22,14 +23,15 @@ int run_act(const Command &c) {
   return GOLEM_OK;
 }
 
-int run_matmul(const Command &c) {
-  const int64_t m = c.i(0), k = c.i(1), type = c.i(2);
+int Matmuls::add(const Command &c) {
+  const int64_t m = c.i(0), k = c.i(1), type = c.i(2), laid = c.i(3);
   const BlockInfo info = block_info(type);
   if (!c.pointers(3)) return GOLEM_E_NULL;
-  if (info.n == 0) return GOLEM_E_TYPE;
+  if (info.n == 0 || laid < 0 || laid > 1) return GOLEM_E_TYPE;
   const int64_t x_bytes = golem_act_bytes(info.act, k);
   if (!sizes_fit(m, k) || k % info.n != 0 || x_bytes == 0) return GOLEM_E_SHAPE;
-  Product product;
+  Part &part = parts_[count_];
+  Product &product = part.product;
   product.w = c.in<uint8_t>(2);
   product.w_stride = k / info.n * info.bytes;
   product.x = c.in<uint8_t>(1);
@@ -39,10 +41,66 @@ int run_matmul(const Command &c) {
   product.rows = c.rows;
   product.m = m;
   product.k = k;
-  const double cost = product_ns(product.w_stride, k, c.rows);
-  const ProductFn fn = kernels().product[type];
-  c.share(m, cost, [&](int64_t begin, int64_t end) { fn(product, begin, end); }, kernels().product_rows[type]);
+  part.fn = kernels().product[type];
+  part.align = kernels().product_rows[type];
+  if (laid != 0) {
+    const Layout &layout = kernels().layout[type];
+    if (layout.product == nullptr) return GOLEM_E_TYPE;
+    part.fn = layout.product;
+    product.w_stride = layout.tile_bytes(k);
+  }
+  part.row_ns = product_ns(k / info.n * info.bytes, k, c.rows);
+  count_++;
+  return GOLEM_OK;
+}
+
+void Matmuls::run() const {
+  double total = 0;
+  for (int i = 0; i < count_; i++) total += parts_[i].row_ns * static_cast<double>(parts_[i].product.m);
+  const double chunk_ns = Command::chunk_ns(total, pool_.threads());
+  if (chunk_ns == 0) {
+    for (int i = 0; i < count_; i++) parts_[i].fn(parts_[i].product, 0, parts_[i].product.m);
+    return;
+  }
+  int64_t step[kMost], first[kMost + 1] = {0};  // of each part: outputs of a chunk, its first chunk
+  for (int i = 0; i < count_; i++) {
+    const int64_t m = parts_[i].product.m, align = parts_[i].align;
+    step[i] = (static_cast<int64_t>(chunk_ns / parts_[i].row_ns) + align) / align * align;
+    first[i + 1] = first[i] + (m + step[i] - 1) / step[i];
+  }
+  pool_.run(first[count_], [&](int64_t chunk) {
+    int i = 0;
+    while (chunk >= first[i + 1]) i++;
+    const int64_t begin = (chunk - first[i]) * step[i], m = parts_[i].product.m;
+    parts_[i].fn(parts_[i].product, begin, begin + step[i] < m ? begin + step[i] : m);
+  });
+}
+
+int run_lay(const Command &c) {
+  const int64_t k = c.i(0), type = c.i(1);
+  const BlockInfo info = block_info(type);
+  if (!c.pointers(2)) return GOLEM_E_NULL;
+  if (info.n == 0 || kernels().layout[type].lay == nullptr) return GOLEM_E_TYPE;
+  if (!sizes_fit(k) || k % info.n != 0) return GOLEM_E_SHAPE;
+  const Layout &layout = kernels().layout[type];
+  const int64_t height = kernels().product_rows[type], stride = k / info.n * info.bytes, bytes = layout.tile_bytes(k);
+  const int64_t tiles = (c.rows + height - 1) / height;
+  c.share(tiles, 0.3 * static_cast<double>(bytes), [&](int64_t begin, int64_t end) {
+    for (int64_t t = begin; t < end; t++) {
+      const int64_t row = t * height, rest = c.rows - row;
+      layout.lay(c.in<uint8_t>(1) + row * stride, stride, rest < height ? rest : height, k, c.out<uint8_t>(0) + t * bytes);
+    }
+  });
   return GOLEM_OK;
 }
 
 }  // namespace golem
+
+int64_t golem_laid_bytes(int ggml_type, int64_t m, int64_t k) {
+  const golem::BlockInfo info = golem::block_info(ggml_type);
+  if (info.n == 0 || !golem::sizes_fit(m, k) || k % info.n != 0) return 0;
+  const golem::Layout &layout = golem::kernels().layout[ggml_type];
+  if (layout.lay == nullptr) return 0;
+  const int64_t height = golem::kernels().product_rows[ggml_type];
+  return (m + height - 1) / height * layout.tile_bytes(k);
+}

@@ -1,6 +1,9 @@
-// Quantized products on vectors: kLanes weight rows at a time, one per lane, times a few activation rows.
-// The sums are those of product_blocks.cpp, to the bit.
+// Quantized products on vectors: a tile of kLanes weight rows, one per lane, times a few activation rows. Tiles are read
+// from rows as a file stores them or from re-laid memory (block_source.h). The sums are those of product_blocks.cpp, to
+// the bit.
 #include "product_blocks.h"
+
+#include <cstring>
 
 #include "activation.h"
 #include "isa_functions.h"
@@ -13,13 +16,41 @@ namespace golem {
 namespace GOLEM_ISA_NAMESPACE {
 namespace {
 
-// Asks for the bytes that the next tile will read, while this one reads block b: weight rows are contiguous, so tiles
-// are too. Sixteen short rows at once are more streams than hardware prefetchers follow. Past the end it does nothing.
-template <int kBytes>
-void prefetch_next_tile(const uint8_t *tile, int64_t stride, int64_t b) {
-  const uint8_t *next = tile + kLanes * (stride + b * kBytes);
-  for (int at = 0; at < kLanes * kBytes; at += 64) __builtin_prefetch(next + at, 0, 2);
-}
+// A tile of rows as a file stores them.
+template <class F>
+struct FileTile {
+  const uint8_t *first;
+  int64_t stride;
+
+  FileTile(const Product &p, int64_t o) : first(p.w + o * p.w_stride), stride(p.w_stride) {}
+
+  // Also asks for the bytes that the next tile will read: weight rows are contiguous, so tiles are too, and a tile's
+  // short rows at once are more streams than hardware prefetchers follow. Past the end that does nothing.
+  GOLEM_MEMBER FileBlock<F> block(int64_t b) const {
+    const uint8_t *next = first + kLanes * (stride + b * F::kBytes);
+    for (int at = 0; at < kLanes * F::kBytes; at += 64) __builtin_prefetch(next + at, 0, 2);
+    return {first + b * F::kBytes, stride};
+  }
+};
+
+// How far ahead a re-laid tile is asked for, in bytes: within the second-level cache, past what the memory takes to answer.
+constexpr int kAhead = 16384;
+
+// A re-laid tile.
+template <class F>
+struct LaidTile {
+  const uint8_t *dwords, *lone;
+
+  LaidTile(const Product &p, int64_t o) : lone(p.w + o / kLanes * p.w_stride) {
+    dwords = lone + TileBlock<F>::lone_bytes(p.k / F::kValues);
+  }
+  GOLEM_MEMBER TileBlock<F> block(int64_t b) const {
+    constexpr int kBlock = TileBlock<F>::kDwords * 4 * kLanes;
+    const uint8_t *at = dwords + b * kBlock;
+    for (int line = 0; line < kBlock; line += 64) __builtin_prefetch(at + kAhead + line, 0, 2);
+    return {at, lone + b * (F::kLoneBytes * kLanes)};
+  }
+};
 
 // The activation rows of a tile.
 struct Activations {
@@ -32,16 +63,16 @@ struct Activations {
 // because pointers to every array of every row would not fit the registers.
 template <class F>
 struct Blocks32 {
-  template <int C>
-  static void run(const uint8_t *w, int64_t stride, int64_t k, const Activations &x, vf *sum) {
-    const uint8_t *first = w;
+  using Format = F;
+
+  template <int C, class Tile>
+  static void run(const Tile &tile, int64_t k, const Activations &x, vf *sum) {
     vf acc[C];
     for (int c = 0; c < C; c++) acc[c] = zero();
-    for (int64_t b = 0; b < k / 32; b++, w += F::kBytes) {
-      prefetch_next_tile<F::kBytes>(first, stride, b);
+    for (int64_t b = 0; b < k / 32; b++) {
       vi q[8];
       vf d, m = zero();
-      F::unpack(w, stride, q, d, m);
+      F::unpack(tile.block(b), q, d, m);
       const int64_t q_at = 32 * b, d_at = act32_d_at(k, b), s_at = act32_s_at(k, b);
       for (int c = 0; c < C; c++) {
         const uint8_t *row = x.row(c);
@@ -58,14 +89,15 @@ struct Blocks32 {
 // Super-blocks of 256 with Q8_K activations.
 template <class F>
 struct Blocks256 {
+  using Format = F;
   static constexpr int kSubs = 256 / F::kSub;
 
   // The parts of one group from part p on: whole[c] += scale * (q . x).
-  template <int C, int p>
-  static void parts(const vi *raw, const vi *scale, const Activations &x, int64_t at, vi *whole) {
+  template <int C, int p, class Group>
+  static void parts(const Group &bytes, int group, const vi *scale, const Activations &x, int64_t at, vi *whole) {
     if constexpr (p < F::kParts) {
       vi q[8];
-      F::template part<p>(raw, q);
+      F::template part<p>(bytes, group, q);
       for (int c = 0; c < C; c++) {
         const int8_t *a = codes_at(x.row(c), at);
         if (F::kSub == 32) {
@@ -75,7 +107,7 @@ struct Blocks256 {
           whole[c] = add_int(whole[c], dot_scaled<F::kBits, 4>(q + 4, a + 16, scale[1]));
         }
       }
-      parts<C, p + 1>(raw, scale + 32 / F::kSub, x, at + 32, whole);
+      parts<C, p + 1>(bytes, group, scale + 32 / F::kSub, x, at + 32, whole);
     }
   }
 
@@ -90,20 +122,19 @@ struct Blocks256 {
     for (int j = 0; j < kSubs; j += 2) pairs[j / 2] = pair(factor[j], factor[j + 1]);
   }
 
-  template <int C>
-  static void run(const uint8_t *w, int64_t stride, int64_t k, const Activations &x, vf *sum) {
-    const uint8_t *first = w;
+  template <int C, class Tile>
+  static void run(const Tile &tile, int64_t k, const Activations &x, vf *sum) {
     for (int c = 0; c < C; c++) sum[c] = zero();
-    for (int64_t b = 0; b < k / 256; b++, w += F::kBytes) {
-      prefetch_next_tile<F::kBytes>(first, stride, b);
+    for (int64_t b = 0; b < k / 256; b++) {
+      const auto block = tile.block(b);
       Head256 head;
-      F::head(w, stride, head);
-      vi whole[C], scale[kSubs], raw[F::kRaw], pairs[kSubs / 2];
+      F::head(block, head);
+      vi whole[C], scale[kSubs], pairs[kSubs / 2];
       for (int c = 0; c < C; c++) whole[c] = set_int(0);
       for (int j = 0; j < kSubs; j++) scale[j] = dot_scale(head.scale[j]);
       for (int g = 0; g < F::kGroups; g++) {
-        F::load(w, stride, g, raw);
-        parts<C, 0>(raw, scale + g * (kSubs / F::kGroups), x, 256 * b + g * (256 / F::kGroups), whole);
+        const auto bytes = F::load(block, g);
+        parts<C, 0>(bytes, g, scale + g * (kSubs / F::kGroups), x, 256 * b + g * (256 / F::kGroups), whole);
       }
       if (F::kBias != 0) pair_up(head.scale, pairs);
       if (F::kMins) pair_up(head.min, pairs);
@@ -119,48 +150,91 @@ struct Blocks256 {
   }
 };
 
-// Lanes first..kLanes of a tile that starts at weight row o, for C activation rows from c.
-template <class Blocks, int C>
-void tile(const Product &p, int64_t o, int first, int64_t c) {
+// Lanes first..last of a tile that starts at weight row o, for C activation rows from c.
+template <class Blocks, class Tile, int C>
+void tile(const Product &p, const Tile &weights, int64_t o, int first, int last, int64_t c) {
   vf sum[C];
   const Activations x{p.x + c * p.x_stride, p.x_stride};
-  Blocks::template run<C>(p.w + o * p.w_stride, p.w_stride, p.k, x, sum);
-  const vf bias = p.bias == nullptr ? zero() : load(p.bias + o);
+  Blocks::template run<C>(weights, p.k, x, sum);
+  const bool whole = first == 0 && last == kLanes;
+  const vf bias = p.bias == nullptr ? zero() : load_part(p.bias + o, last);
   for (int j = 0; j < C; j++) {
     float *out = p.out + (c + j) * p.m + o;
-    if (first == 0) {
+    if (whole) {
       store(out, sum[j] + bias);
     } else {
       float lanes[kLanes];
       store(lanes, sum[j] + bias);
-      for (int r = first; r < kLanes; r++) out[r] = lanes[r];
+      for (int r = first; r < last; r++) out[r] = lanes[r];
     }
   }
 }
 
-template <class Blocks>
-void columns(const Product &p, int64_t o, int first) {
+template <class Blocks, class Tile>
+void columns(const Product &p, int64_t o, int first, int last) {
+  const Tile weights(p, o);
   int64_t c = 0;
-  for (; c + kColumns <= p.rows; c += kColumns) tile<Blocks, kColumns>(p, o, first, c);
+  for (; c + kColumns <= p.rows; c += kColumns) tile<Blocks, Tile, kColumns>(p, weights, o, first, last, c);
   if (kColumns > 4 && c + 4 <= p.rows) {
-    tile<Blocks, 4>(p, o, first, c);
+    tile<Blocks, Tile, 4>(p, weights, o, first, last, c);
     c += 4;
   }
   if (c + 2 <= p.rows) {
-    tile<Blocks, 2>(p, o, first, c);
+    tile<Blocks, Tile, 2>(p, weights, o, first, last, c);
     c += 2;
   }
-  if (c < p.rows) tile<Blocks, 1>(p, o, first, c);
+  if (c < p.rows) tile<Blocks, Tile, 1>(p, weights, o, first, last, c);
 }
 
 // Rows that fill no tile are the last lanes of one that ends at `end`; too few for that: the portable product.
 template <class Blocks, int type>
 void product(const Product &p, int64_t begin, int64_t end) {
+  using Tile = FileTile<typename Blocks::Format>;
   int64_t o = begin;
-  for (; o + kLanes <= end; o += kLanes) columns<Blocks>(p, o, 0);
+  for (; o + kLanes <= end; o += kLanes) columns<Blocks, Tile>(p, o, 0, kLanes);
   if (o == end) return;
-  if (end >= kLanes) columns<Blocks>(p, end - kLanes, static_cast<int>(kLanes - (end - o)));
+  if (end >= kLanes) columns<Blocks, Tile>(p, end - kLanes, static_cast<int>(kLanes - (end - o)), kLanes);
   else portable_product(type)(p, o, end);
+}
+
+// begin is a multiple of kLanes.
+template <class Blocks>
+void laid_product(const Product &p, int64_t begin, int64_t end) {
+  using Tile = LaidTile<typename Blocks::Format>;
+  for (int64_t o = begin; o < end; o += kLanes) columns<Blocks, Tile>(p, o, 0, static_cast<int>(end - o < kLanes ? end - o : kLanes));
+}
+
+// Re-lays the rows of one tile; those from `rows` on are zero.
+template <class F>
+void lay(const uint8_t *w, int64_t stride, int64_t rows, int64_t k, uint8_t *out) {
+  using Block = TileBlock<F>;
+  const int64_t blocks = k / F::kValues;
+  uint8_t *lone = out, *dwords = out + Block::lone_bytes(blocks);
+  memset(lone, 0, static_cast<size_t>(Block::lone_bytes(blocks)));
+  for (int64_t b = 0; b < blocks; b++, w += F::kBytes, dwords += Block::kDwords * 4 * kLanes) {
+    for (int r = 0; r < rows && F::kLoneBytes > 0; r++)
+      memcpy(lone + (b * kLanes + r) * F::kLoneBytes, w + r * stride + F::kLoneAt, F::kLoneBytes);
+    const uint8_t *first = F::kLoneAt == 0 ? w + F::kLoneBytes : w;
+    int j = 0;
+    for (; j + 4 <= Block::kDwords && rows == kLanes; j += 4) {
+      vi four[4];
+      load_4_dwords(first + 4 * j, stride, four);
+      for (int i = 0; i < 4; i++) store_lanes(dwords + (j + i) * 4 * kLanes, four[i]);
+    }
+    for (; j < Block::kDwords; j++) {
+      for (int r = 0; r < kLanes; r++) {
+        uint8_t *to = dwords + (j * kLanes + r) * 4;
+        if (r < rows) memcpy(to, first + r * stride + 4 * j, 4);
+        else memset(to, 0, 4);
+      }
+    }
+  }
+}
+
+template <class Blocks>
+Layout layout() {
+  using F = typename Blocks::Format;
+  return {laid_product<Blocks>, lay<F>, [](int64_t k) { return TileBlock<F>::tile_bytes(k / F::kValues); }};
 }
 
 }  // namespace
@@ -185,6 +259,24 @@ ProductFn quantized_product(int type) {
   }
 }
 
+Layout layout_of(int type) {
+  switch (type) {
+    case Q4_0: return layout<Blocks32<FormatQ4_0>>();
+    case Q4_1: return layout<Blocks32<FormatQ4_1>>();
+    case Q5_0: return layout<Blocks32<FormatQ5_0>>();
+    case Q5_1: return layout<Blocks32<FormatQ5_1>>();
+    case Q8_0: return layout<Blocks32<FormatQ8_0>>();
+    case IQ4_NL: return layout<Blocks32<FormatIQ4_NL>>();
+    case Q2_K: return layout<Blocks256<FormatQ2_K>>();
+    case Q3_K: return layout<Blocks256<FormatQ3_K>>();
+    case Q4_K: return layout<Blocks256<FormatQ4_K>>();
+    case Q5_K: return layout<Blocks256<FormatQ5_K>>();
+    case Q6_K: return layout<Blocks256<FormatQ6_K>>();
+    case IQ4_XS: return layout<Blocks256<FormatIQ4_XS>>();
+    default: return {};
+  }
+}
+
 }  // namespace GOLEM_ISA_NAMESPACE
 }  // namespace golem
 
@@ -196,6 +288,8 @@ namespace generic {
 const int64_t kQuantizedRows = 1;
 
 ProductFn quantized_product(int type) { return portable_product(type); }
+
+Layout layout_of(int) { return {}; }
 
 }  // namespace generic
 }  // namespace golem

@@ -2,6 +2,7 @@
 #include <atomic>
 
 #include "command.h"
+#include "matmuls.h"
 
 namespace {
 
@@ -11,7 +12,7 @@ int (*const kOps[])(const Command &) = {
     nullptr,
     golem::run_rows,
     golem::run_act,
-    golem::run_matmul,
+    nullptr,  // matmuls run in groups
     golem::run_rms_norm,
     golem::run_rope_angles,
     golem::run_rope,
@@ -31,9 +32,10 @@ int (*const kOps[])(const Command &) = {
     golem::run_mix,
     golem::run_l2_norm,
     golem::run_decay,
+    golem::run_lay,
 };
 constexpr int32_t kOpCount = sizeof kOps / sizeof kOps[0];
-static_assert(kOpCount == GOLEM_OP_DECAY + 1, "one entry per opcode");
+static_assert(kOpCount == GOLEM_OP_LAY + 1, "one entry per opcode");
 
 }  // namespace
 
@@ -45,17 +47,42 @@ struct golem_pool {
 
 namespace {
 
-int run_command(const golem_cmd &cmd, const int64_t *live, golem::Pool &pool) {
-  if (cmd.op <= 0 || cmd.op >= kOpCount) return GOLEM_E_OP;
-  int64_t rows = cmd.rows;
+// The live rows of a command.
+int rows_of(const golem_cmd &cmd, const int64_t *live, int64_t &rows) {
+  rows = cmd.rows;
   if (cmd.axis >= 0) {
     if (live == nullptr) return GOLEM_E_NULL;
     rows = live[cmd.axis];
     if (rows > cmd.rows) return GOLEM_E_ROWS;
   }
-  if (rows < 0 || rows >= int64_t{1} << 31) return GOLEM_E_ROWS;
-  if (rows == 0) return GOLEM_OK;
+  return rows < 0 || rows >= int64_t{1} << 31 ? GOLEM_E_ROWS : GOLEM_OK;
+}
+
+int run_command(const golem_cmd &cmd, const int64_t *live, golem::Pool &pool) {
+  if (cmd.op <= 0 || cmd.op >= kOpCount || kOps[cmd.op] == nullptr) return GOLEM_E_OP;
+  int64_t rows;
+  const int error = rows_of(cmd, live, rows);
+  if (error != GOLEM_OK || rows == 0) return error;
   return kOps[cmd.op](Command{cmd, live, rows, pool});
+}
+
+// How many of n commands are matmuls that may run together, from the first on.
+int64_t together(const golem_cmd *cmds, int64_t n) {
+  int64_t count = 1;
+  while (cmds[count - 1].i[4] != 0 && count < n && cmds[count].op == GOLEM_OP_MATMUL) count++;
+  return count;
+}
+
+int run_matmuls(const golem_cmd *cmds, int64_t n, const int64_t *live, golem::Pool &pool, int64_t &failed) {
+  golem::Matmuls matmuls(pool);
+  for (failed = 0; failed < n; failed++) {
+    int64_t rows;
+    int error = rows_of(cmds[failed], live, rows);
+    if (error == GOLEM_OK && rows > 0) error = matmuls.add(Command{cmds[failed], live, rows, pool});
+    if (error != GOLEM_OK) return error;
+  }
+  matmuls.run();
+  return GOLEM_OK;
 }
 
 }  // namespace
@@ -76,9 +103,16 @@ int golem_run(golem_pool *pool, const golem_cmd *cmds, int64_t n, const int64_t 
   *failed_at = -1;
   if (pool->busy.exchange(true)) return GOLEM_E_BUSY;
   int error = GOLEM_OK;
-  for (int64_t at = 0; at < n && error == GOLEM_OK; at++) {
-    error = run_command(cmds[at], live, pool->pool);
-    if (error != GOLEM_OK) *failed_at = at;
+  for (int64_t at = 0; at < n && error == GOLEM_OK;) {
+    int64_t count = 1, failed = 0;
+    if (cmds[at].op == GOLEM_OP_MATMUL) {
+      count = together(cmds + at, n - at < golem::Matmuls::kMost ? n - at : golem::Matmuls::kMost);
+      error = run_matmuls(cmds + at, count, live, pool->pool, failed);
+    } else {
+      error = run_command(cmds[at], live, pool->pool);
+    }
+    if (error != GOLEM_OK) *failed_at = at + failed;
+    at += count;
   }
   pool->busy.store(false);
   return error;

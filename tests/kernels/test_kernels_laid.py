@@ -1,0 +1,97 @@
+"""Re-laid weights and products that run together: the bits are those of a product of rows as a file stores them."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+
+from golem_host.kernels.library import KernelError, Op
+from golem_host.weights.types import GgmlType
+
+Q4_0, F32 = 2, 0
+
+
+def lay(runner, weights, k, copy=lambda array: array):
+    """The re-laid weights, 64-byte aligned; skips where the instruction set has no layout of its own."""
+    m = len(weights.packed)
+    size = runner.kernels.laid_bytes(weights.type, m, k)
+    if not size:
+        pytest.skip(f"{runner.kernels.isa} multiplies {weights.type.name} as it is stored")
+    laid = copy(np.full(size, 0xAA, np.uint8))
+    assert laid.ctypes.data % 64 == 0
+    runner.run(Op.LAY, m, [laid, copy(weights.packed)], [k, weights.type])
+    return laid
+
+
+@settings(max_examples=12, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@given(m=st.integers(1, 70), blocks=st.integers(1, 5), rows=st.integers(1, 19), seed=st.integers(0, 2**32 - 1))
+def test_laid_equals_stored(runner, block_type, make_weights, guarded, m, blocks, rows, seed):
+    rng = np.random.default_rng(seed)
+    k = blocks * GgmlType[block_type].block_size
+    weights = make_weights(rng, block_type, m, k)
+    x = rng.standard_normal((rows, k)).astype(np.float32)
+    bias = guarded(rng.standard_normal(m).astype(np.float32))
+    expected = runner.product(weights, x, bias)
+    laid = lay(runner, weights, k, guarded)
+    out = guarded(np.full((rows, m), np.nan, np.float32))
+    activations = runner.activations(runner.kernels.act_kind(weights.type), x)
+    runner.run(Op.MATMUL, rows, [out, activations, laid, bias], [m, k, weights.type, 1])
+    assert out.tobytes() == expected.tobytes()
+
+
+def test_threads_do_not_matter(make_runner, block_type, make_weights, rng):
+    weights = make_weights(rng, block_type, 1000, 1024)
+    assert len({lay(make_runner(threads), weights, 1024).tobytes() for threads in (1, 2, 3)}) == 1
+
+
+def test_floats_stay_as_they_are(runner, make_weights, rng):
+    weights = make_weights(rng, "F32", 16, 64)
+    assert runner.kernels.laid_bytes(F32, 16, 64) == 0
+    with pytest.raises(KernelError, match="not supported"):
+        runner.run(Op.LAY, 16, [np.zeros(4096, np.uint8), weights.packed], [64, F32])
+    with pytest.raises(KernelError, match="not supported"):
+        runner.run(Op.MATMUL, 1, [np.zeros(16, np.float32), np.zeros(64, np.float32), weights.packed], [16, 64, F32, 1])
+
+
+@pytest.mark.parametrize(("m", "k"), [(0, 32), (-1, 32), (8, 33), (8, 0), (1 << 41, 32)])
+def test_sizes_that_cannot_be(runner, m, k):
+    assert runner.kernels.laid_bytes(Q4_0, m, k) == 0
+
+
+def test_products_run_together(make_runner, make_weights, rng):
+    """Three matrices of different types and heights over two inputs, on 1 to 3 threads."""
+    k, rows = 512, 3
+    x = rng.standard_normal((rows, k)).astype(np.float32)
+    matrices = [make_weights(rng, name, m, k) for name, m in (("Q4_K", 300), ("Q8_0", 5), ("F16", 1200))]
+    for threads in (1, 2, 3):
+        runner = make_runner(threads)
+        outs = [np.empty((rows, len(w.packed)), np.float32) for w in matrices]
+        inputs = [runner.activations(runner.kernels.act_kind(w.type), x) for w in matrices]
+        commands = [
+            (Op.MATMUL, rows, [out, a, w.packed], [len(w.packed), k, w.type, 0, 1])
+            for out, a, w in zip(outs, inputs, matrices, strict=True)
+        ]
+        commands.append((Op.SCALE, rows, [outs[1], outs[1]], [5], [2.0]))
+        runner.run_all(commands)
+        expected = [runner.product(w, x) for w in matrices]
+        expected[1] *= 2
+        for out, want in zip(outs, expected, strict=True):
+            assert out.tobytes() == want.tobytes()
+
+
+def test_one_of_them_fails(runner, make_weights, rng):
+    """The command that is wrong is named; none of those it would have run with has run."""
+    weights = make_weights(rng, "Q8_0", 32, 64)
+    out = np.full((1, 32), np.nan, np.float32)
+    a = runner.activations(runner.kernels.act_kind(weights.type), np.ones((1, 64), np.float32))
+    with pytest.raises(KernelError, match="size") as failed:
+        runner.run_all(
+            [
+                (Op.MATMUL, 1, [out, a, weights.packed], [32, 64, weights.type, 0, 1]),
+                (Op.MATMUL, 1, [out, a, weights.packed], [32, 65, weights.type, 0, 1]),
+            ]
+        )
+    assert failed.value.command_index == 1
+    assert np.isnan(out).all()
