@@ -169,7 +169,7 @@ class Kernels:
         return self.lib.golem_act_bytes(kind, n)
 
     def laid_bytes(self, ggml_type: int, m: int, k: int) -> int:
-        """Bytes of weights (m, k) re-laid by `Op.LAY`; 0 where this instruction set multiplies them as they are stored."""
+        """Bytes of weights (m, k) re-laid by `Op.LAY`; 0 where this instruction set multiplies them as stored."""
         return self.lib.golem_laid_bytes(ggml_type, m, k)
 
     def pool(self, threads: int) -> Pool:

@@ -13,7 +13,14 @@ from golem_host.weights.types import GgmlType
 Q4_0, F32 = 2, 0
 
 
-def lay(runner, weights, k, copy=lambda array: array):
+def aligned(array):
+    memory = np.empty(array.nbytes + 64, np.uint8)
+    start = -memory.ctypes.data % 64
+    memory[start : start + array.nbytes] = array.reshape(-1)
+    return memory[start : start + array.nbytes].reshape(array.shape)
+
+
+def lay(runner, weights, k, copy=aligned):
     """The re-laid weights, 64-byte aligned; skips where the instruction set has no layout of its own."""
     m = len(weights.packed)
     size = runner.kernels.laid_bytes(weights.type, m, k)
