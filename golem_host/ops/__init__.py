@@ -6,7 +6,7 @@ from golem_host.ops.conv import causal_conv
 from golem_host.ops.delta import decay, gated_delta
 from golem_host.ops.elementwise import add, scale, softcap
 from golem_host.ops.embedding import rows, select
-from golem_host.ops.experts import Weighting, expert_linear, mix, route
+from golem_host.ops.experts import MAX_EXPERTS, Weighting, expert_linear, mix, route
 from golem_host.ops.gate import geglu, sigmoid, sigmoid_gate, swiglu
 from golem_host.ops.linear import linear
 from golem_host.ops.narrow import narrow
@@ -16,6 +16,7 @@ from golem_host.ops.rope import RopeStyle, Sections, Yarn, rope, rope_angles
 from golem_host.ops.state import State
 
 __all__ = [
+    "MAX_EXPERTS",
     "Axis",
     "Cache",
     "Op",

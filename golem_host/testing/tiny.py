@@ -19,7 +19,7 @@ from golem_host.testing.tiny_vocab import Vocabulary, vocabulary
 from golem_host.weights.dequant import dequantize
 from golem_host.weights.types import GgmlType
 
-ARCHITECTURES = ("llama", "gemma3", "qwen3")
+ARCHITECTURES = ("llama", "gemma3", "qwen3", "qwen3moe")
 
 _RANDOM_BLOCKS = {
     # Types the gguf package cannot quantize to: offset of the fp16 scale, offset of the fp16 minimum's scale, and the
@@ -51,6 +51,8 @@ def tiny_gguf(
     kv_heads: int = 2,
     head_width: int | None = None,
     feed_forward: int | None = None,
+    experts: int = 8,
+    experts_used: int = 3,
     context: int = 512,
     window: int = 32,
     tied: bool = True,
@@ -62,13 +64,14 @@ def tiny_gguf(
 ) -> Path:
     """Write a checkpoint and return its path (the first shard's when `shards` > 1, named `*-00001-of-0000N.gguf`).
 
-    `architecture`: llama, gemma3 or qwen3. `quantization`: the ggml type of every matrix (norms stay F32); `types`
-    overrides it by tensor name without block prefix and suffix, {"token_embd": "Q8_0", "ffn_down": "Q6_K"}. Types
-    without a quantizer hold random valid blocks; rows must be whole blocks, so give widths in multiples of 256 for K
-    types. `layers`: 2 (gemma3: 7, one full layer among sliding ones). `head_width`: width / heads for llama, twice that
-    for the families where it is free. `window`: keys a sliding gemma3 layer sees. `tied=False` adds `output.weight`.
-    `rope_factors`: Llama 3.1's `rope_freqs.weight`. `tokenizer`: "bpe" or "spm" (the family's own by default).
-    `metadata` adds or replaces keys (None removes one); `extra_tensors` are written as F32.
+    `architecture`: one of `ARCHITECTURES`. `quantization`: the ggml type of every matrix (norms and routers stay F32);
+    `types` overrides it by tensor name without block prefix and suffix, {"token_embd": "Q8_0", "ffn_down": "Q6_K"}.
+    Types without a quantizer hold random valid blocks; rows must be whole blocks, so give widths in multiples of 256
+    for K types. `layers`: 2 (gemma3: 7, one full layer among sliding ones). `head_width`: width / heads for llama,
+    twice that for the families where it is free. `experts`, `experts_used`: of a mixture, whose `feed_forward` is each
+    expert's. `window`: keys a sliding gemma3 layer sees. `tied=False` adds `output.weight`. `rope_factors`: Llama 3.1's
+    `rope_freqs.weight`. `tokenizer`: "bpe" or "spm" (the family's own by default). `metadata` adds or replaces keys
+    (None removes one); `extra_tensors` are written as F32.
 
     Raises ValueError for an unknown architecture or type, and for rows that are not whole blocks.
     """
@@ -103,6 +106,10 @@ def tiny_gguf(
         keys["attention.value_length"] = head_width
     if architecture == "gemma3":
         keys["attention.sliding_window"] = window
+    if architecture == "qwen3moe":
+        keys["expert_count"] = experts
+        keys["expert_used_count"] = experts_used
+        keys["expert_feed_forward_length"] = feed_forward
     keys = {
         name if "." in name and name.startswith("general.") else f"{architecture}.{name}": v for name, v in keys.items()
     }
@@ -112,6 +119,8 @@ def tiny_gguf(
 
     random = np.random.default_rng(seed)
     tensors = _tensors(random, architecture, len(words), layers, width, heads, kv_heads, head_width, feed_forward, tied)
+    if architecture == "qwen3moe":
+        tensors = _with_experts(random, tensors, experts)
     if rope_factors:
         tensors["rope_freqs.weight"] = llama3_rope_factors(head_width, original_context=64)
 
@@ -125,7 +134,8 @@ def tiny_gguf(
             _add(writer, name, value)
     for name, tensor in tensors.items():
         role = name.split(".")[2] if name.startswith("blk.") else name.split(".")[0]
-        kind = (types or {}).get(role, quantization) if tensor.ndim > 1 else "F32"
+        default = "F32" if tensor.ndim == 1 or role == "ffn_gate_inp" else quantization
+        kind = (types or {}).get(role, default)
         data = encode(random, tensor, kind).view(np.int8)  # bytes of a shape of their own
         number = cast(gguf.GGMLQuantizationType, GgmlType[kind])  # the package does not know all of them
         writer.add_tensor(name, data, raw_shape=tensor.shape, raw_dtype=number)
@@ -235,6 +245,22 @@ def _tensors(
     if not tied:
         tensors["output.weight"] = matrix(tokens, width, 0.3 if architecture == "gemma3" else 1.0)
     return tensors
+
+
+def _with_experts(random: np.random.Generator, tensors: dict[str, np.ndarray], experts: int) -> dict[str, np.ndarray]:
+    """The same with a router and a stack (experts, out, in) in the place of each feed-forward matrix."""
+    result: dict[str, np.ndarray] = {}
+    for name, tensor in tensors.items():
+        role = name.split(".")[2] if name.startswith("blk.") else ""
+        if role not in ("ffn_gate", "ffn_up", "ffn_down"):
+            result[name] = tensor
+            continue
+        if role == "ffn_gate":
+            router = random.standard_normal((experts, tensor.shape[1])) * 2 / math.sqrt(tensor.shape[1])
+            result[name.replace(role, "ffn_gate_inp")] = router.astype(np.float32)
+        stack = random.standard_normal((experts, *tensor.shape)) * tensor.std()
+        result[name.replace(role, f"{role}_exps")] = stack.astype(np.float32)
+    return result
 
 
 def _add(writer: gguf.GGUFWriter, name: str, value: Any) -> None:

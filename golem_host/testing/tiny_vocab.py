@@ -138,7 +138,7 @@ def vocabulary(architecture: str, tokenizer: str) -> Vocabulary:
             "add_eos_token": False,
         }
         return sentencepiece(["<unk>", "<s>", "</s>"], ["<|im_start|>", "<|im_end|>"], keys, CHATML)
-    if architecture in ("llama", "qwen3") and tokenizer == "bpe":
+    if architecture in ("llama", "qwen3", "qwen3moe") and tokenizer == "bpe":
         pre = "smollm" if architecture == "llama" else "qwen2"
         visible = () if architecture == "llama" else ("<think>", "</think>", "<tool_call>", "</tool_call>")
         return byte_bpe(pre, ["<|endoftext|>", "<|im_start|>", "<|im_end|>"], visible)

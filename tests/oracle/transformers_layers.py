@@ -1,8 +1,8 @@
 """transformers as an oracle: a GGUF's weights in the model class of its family, float32, eager attention.
 
-Run by the oracle interpreter (transformers, torch, gguf). A request (serving.py): `model` (path of a llama, gemma3 or
-qwen3 GGUF), `tokens` (ids), `output` (npz path). The npz holds float32 arrays (tokens, features), named as llama.cpp
-names them: `attn_out-N` (after the output projection), `ffn_out-N`, `l_out-N` (the stream after block N),
+Run by the oracle interpreter (transformers, torch, gguf). A request (serving.py): `model` (path of a GGUF whose family
+is a key of CLASSES), `tokens` (ids), `output` (npz path). The npz holds float32 arrays (tokens, features), named as
+llama.cpp names them: `attn_out-N` (after the output projection), `ffn_out-N`, `l_out-N` (the stream after block N),
 `result_norm`, `logits`.
 
 What the GGUF converter changed is undone: llama's query and key rows are taken out of their interleaved order, Gemma's
@@ -28,12 +28,15 @@ from transformers import (
     PreTrainedModel,
     Qwen3Config,
     Qwen3ForCausalLM,
+    Qwen3MoeConfig,
+    Qwen3MoeForCausalLM,
 )
 
 CLASSES = {
     "llama": (LlamaConfig, LlamaForCausalLM),
     "gemma3": (Gemma3TextConfig, Gemma3ForCausalLM),
     "qwen3": (Qwen3Config, Qwen3ForCausalLM),
+    "qwen3moe": (Qwen3MoeConfig, Qwen3MoeForCausalLM),
 }
 BLOCK_NAMES = {
     "attn_norm": "input_layernorm",
@@ -47,6 +50,7 @@ BLOCK_NAMES = {
     "ffn_gate": "mlp.gate_proj",
     "ffn_up": "mlp.up_proj",
     "ffn_down": "mlp.down_proj",
+    "ffn_gate_inp": "mlp.gate",
 }
 GEMMA_NAMES = {
     "post_attention_norm": "post_attention_layernorm",
@@ -78,7 +82,10 @@ def build(path: str) -> PreTrainedModel:
                 rows, columns = tensor.shape
                 tensor = tensor.reshape(heads[role], rows // heads[role] // 2, 2, columns).swapaxes(1, 2)
                 tensor = tensor.reshape(rows, columns)
-            state[f"model.layers.{layer}.{names[role]}.weight"] = tensor
+            if role.endswith("_exps"):
+                state |= experts(layer, role, tensors)
+            else:
+                state[f"model.layers.{layer}.{names[role]}.weight"] = tensor
         elif name == "rope_freqs":
             model.model.rotary_emb.inv_freq /= torch.from_numpy(tensor.copy())
         else:
@@ -87,6 +94,15 @@ def build(path: str) -> PreTrainedModel:
     state.setdefault("lm_head.weight", state["model.embed_tokens.weight"])
     model.load_state_dict({name: torch.from_numpy(np.array(value, np.float32)) for name, value in state.items()})
     return model.eval()
+
+
+def experts(layer: str, role: str, tensors: dict[str, np.ndarray]) -> dict[str, np.ndarray]:
+    """The stacks of one layer as transformers keeps them: gate rows before up rows, and down."""
+    name = f"model.layers.{layer}.mlp.experts."
+    if role == "ffn_down_exps":
+        return {name + "down_proj": tensors[f"blk.{layer}.{role}"]}
+    halves = [tensors[f"blk.{layer}.ffn_{half}_exps"] for half in ("gate", "up")]
+    return {name + "gate_up_proj": np.concatenate(halves, 1)}
 
 
 def attend(
@@ -134,6 +150,14 @@ def settings(architecture: str, keys: dict[str, Any], tensors: dict[str, np.ndar
         "rope_parameters": rope,
         "attn_implementation": "eager",
     }
+    if architecture == "qwen3moe":
+        result |= {
+            "num_experts": keys["expert_count"],
+            "num_experts_per_tok": keys["expert_used_count"],
+            "moe_intermediate_size": keys["expert_feed_forward_length"],
+            "norm_topk_prob": True,
+            "experts_implementation": "eager",
+        }
     if architecture == "gemma3":
         period = keys.get("attention.sliding_window_pattern", 6)
         sliding = {"rope_type": "default", "rope_theta": keys.get("rope.freq_base_swa", 10000.0)}

@@ -22,7 +22,7 @@ from golem_host_chat.passes import Columns, Passes
 from golem_host_chat.sampling_params import SamplingParams
 from golem_host_chat.stepper import ChatStepper
 
-FAMILIES = {"llama": "Q8_0", "qwen3": "Q4_1", "gemma3": "F32"}
+FAMILIES = {"llama": "Q8_0", "qwen3": "Q4_1", "gemma3": "F32", "qwen3moe": "Q4_0"}
 GREEDY = SamplingParams(temperature=0.0)
 
 

@@ -13,6 +13,7 @@ ARCHITECTURES = {
     "gemma3": "golem_host_chat.families.gemma3:Gemma3",
     "llama": "golem_host_chat.families.llama:Llama",
     "qwen3": "golem_host_chat.families.qwen3:Qwen3",
+    "qwen3moe": "golem_host_chat.families.qwen3moe:Qwen3Moe",
 }
 """Where each family lives; its module is imported with the first file of that family."""
 

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from golem_host.ops import Yarn
+from golem_host.ops import MAX_EXPERTS, Yarn
 from golem_host.weights.gguf import Gguf, GgufError
 
 MAX_LAYERS = 1024
@@ -71,6 +71,35 @@ def read_hparams(gguf: Gguf) -> Hparams:
         rope_scale=scale,
         yarn=yarn,
     )
+
+
+@dataclass(frozen=True)
+class Experts:
+    """The keys of an expert mixture: how many experts, how many a token uses, each one's inner width."""
+
+    count: int
+    used: int
+    ff_width: int
+
+
+def read_experts(gguf: Gguf, ff_width: int) -> Experts:
+    """Read them; `ff_width` is what all used experts have together where their own is not told.
+
+    Raises `GgufError` naming the key that is missing, mistyped or out of range.
+    """
+    prefix = f"{gguf.architecture}.expert_"
+    count = _scalar(gguf, f"{prefix}count", None)
+    if not 0 < count <= MAX_EXPERTS:
+        raise GgufError(gguf.path, f"'{prefix}count' is {count}; a number from 1 to {MAX_EXPERTS} is expected")
+    used = _scalar(gguf, f"{prefix}used_count", None)
+    if not 0 < used <= count:
+        raise GgufError(gguf.path, f"'{prefix}used_count' is {used}; a number from 1 to {count} is expected")
+    width = _scalar(gguf, f"{prefix}feed_forward_length", ff_width // used)
+    if not 0 < width <= MAX_WIDTH:
+        raise GgufError(
+            gguf.path, f"'{prefix}feed_forward_length' is {width}; a number from 1 to {MAX_WIDTH} is expected"
+        )
+    return Experts(count, used, width)
 
 
 def refuse_keys(gguf: Gguf, *keys: str) -> None:

@@ -70,6 +70,16 @@ class Weights:
         scale = self.optional(f"{name}.scale", 1)
         return Linear(weight, self.optional(f"{name}.bias", out), None if scale is None else float(scale.float32()[0]))
 
+    def experts(self, name: str, count: int, out: int, in_: int) -> Tensor:
+        """`name.weight`, a matrix for each expert: (count, out, in). A bias or scale for each is refused."""
+        for kind in ("bias", "scale"):
+            if f"{name}.{kind}" in self._gguf.tensors:
+                raise GgufError(
+                    self._gguf.path,
+                    f"tensor '{name}.{kind}': this variant of {self._gguf.architecture} is not served",
+                )
+        return self.tensor(f"{name}.weight", count, out, in_)
+
     def head(self, vocab_size: int, width: int) -> Linear:
         """The output matrix when the file has one, else the embedding table (tied)."""
         if "output.weight" in self._gguf.tensors:
