@@ -1,11 +1,12 @@
 // Where a tile's blocks are read from: rows of a file, transposed while they are read, or a tile that re-laying has
-// transposed once. Both give the same lanes, so a format is written once (formats32.h, formats256.h). Offsets are those
+// transposed once. Both give the same lanes, so a format is written once (formats*.h). Offsets are those
 // of the file's block; F says which of its bytes are no dword: kLoneBytes (0, 1 or 2) at kLoneAt.
 //
 //   dword(at)           lane r: the 4 bytes of row r at that offset
 //   dwords4(at, out)    out[j], lane r: the 4 bytes at + 4j
 //   dwords8(at)[j]      the same for eight, read when asked for where that is cheaper
 //   lone_half(), lone_byte()   the lone bytes of every row, as float and as integer
+//   kLaid               whether the tile was re-laid, for formats that want their bits in another order then
 //
 // A tile: the lone bytes of all its blocks (kLanes of each, rounded up to kTileAlign), then the dwords of block after
 // block, kLanes of each. Tiles follow one another; the rows that fill up the last one are zero.
@@ -17,6 +18,7 @@ namespace GOLEM_ISA_NAMESPACE {
 
 template <class F>
 struct FileBlock {
+  static constexpr bool kLaid = false;
   const uint8_t *at;
   int64_t stride;
 
@@ -43,6 +45,7 @@ constexpr int64_t kTileAlign = 64;
 
 template <class F>
 struct TileBlock {
+  static constexpr bool kLaid = true;
   const uint8_t *dwords, *lone;
 
   static constexpr int kDwords = (F::kBytes - F::kLoneBytes) / 4;

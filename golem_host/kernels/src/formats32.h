@@ -25,14 +25,14 @@ GOLEM_INLINE void unpack_nibbles(const B &block, int at, vi *q) {
 }
 
 GOLEM_INLINE void add_fifth_bits(vi bits, vi *q) {
-  q[0] = or_int(q[0], sixteen_where<0>(bits));
-  q[1] = or_int(q[1], sixteen_where<4>(bits));
-  q[2] = or_int(q[2], sixteen_where<8>(bits));
-  q[3] = or_int(q[3], sixteen_where<12>(bits));
-  q[4] = or_int(q[4], sixteen_where<16>(bits));
-  q[5] = or_int(q[5], sixteen_where<20>(bits));
-  q[6] = or_int(q[6], sixteen_where<24>(bits));
-  q[7] = or_int(q[7], sixteen_where<28>(bits));
+  q[0] = or_int(q[0], value_where<0, 16>(bits));
+  q[1] = or_int(q[1], value_where<4, 16>(bits));
+  q[2] = or_int(q[2], value_where<8, 16>(bits));
+  q[3] = or_int(q[3], value_where<12, 16>(bits));
+  q[4] = or_int(q[4], value_where<16, 16>(bits));
+  q[5] = or_int(q[5], value_where<20, 16>(bits));
+  q[6] = or_int(q[6], value_where<24, 16>(bits));
+  q[7] = or_int(q[7], value_where<28, 16>(bits));
 }
 
 struct FormatQ4_0 {
@@ -81,6 +81,9 @@ struct FormatQ5_1 {
   }
 };
 
+// Values of kFp4Values plus kBias: without a sign they are cheaper to multiply with.
+alignas(16) constexpr int8_t kFp4Raised[16] = {12, 13, 14, 15, 16, 18, 20, 24, 12, 11, 10, 9, 8, 6, 4, 0};
+
 // Signed bytes as the dot products want them.
 GOLEM_INLINE vi signed_bytes(vi q) { return kSignedBias == 0 ? q : xor_int(q, set_int(static_cast<int32_t>(0x80808080u))); }
 
@@ -105,6 +108,24 @@ struct FormatIQ4_NL {
     unpack_nibbles(block, 2, q);
     const vi table = lane_table(kIq4Values);
     for (int j = 0; j < 8; j++) q[j] = signed_bytes(table_values(table, q[j]));
+  }
+};
+
+// Half of 2^(e - 127), because the table's values are doubled; of the two that are denormal (e + 1) << 21 are the bits.
+GOLEM_INLINE vf half_of_exponent(vi e) {
+  const vi one = set_int(1);
+  return as_float(max_int(shift_left<23>(sub_int(e, one)), shift_left<21>(add_int(e, one))));
+}
+
+struct FormatMXFP4 {
+  static constexpr int kValues = 32, kBytes = 17, kLoneAt = 0, kLoneBytes = 1, kBits = 5, kBias = 12;
+  static constexpr bool kOffset = false;
+  template <class B>
+  GOLEM_INLINE void unpack(const B &block, vi *q, vf &d, vf &) {
+    d = half_of_exponent(block.lone_byte());
+    unpack_nibbles(block, 1, q);
+    const vi table = lane_table(kFp4Raised);
+    for (int j = 0; j < 8; j++) q[j] = table_values(table, q[j]);
   }
 };
 

@@ -7,6 +7,9 @@ namespace avx2 {
 
 constexpr int kLanes = 8;
 constexpr int kColumns = 8;  // activation rows whose sums fit the registers
+// With as many activation rows or fewer, bytes of all sizes are multiplied rather than what they hold (few_bits.h):
+// dot takes unsigned bytes of seven bits at most.
+constexpr int kWholeByteColumns = 0;
 using vi = __m256i;
 
 // Signed weights are multiplied as they are.
@@ -22,7 +25,9 @@ GOLEM_INLINE vi mul_int(vi a, vi b) { return _mm256_mullo_epi32(a, b); }
 template <int n> GOLEM_INLINE vi shift_left(vi a) { return _mm256_slli_epi32(a, n); }
 template <int n> GOLEM_INLINE vi shift_right(vi a) { return _mm256_srli_epi32(a, n); }
 template <int n> GOLEM_INLINE vi shift_right_signed(vi a) { return _mm256_srai_epi32(a, n); }
+GOLEM_INLINE vi max_int(vi a, vi b) { return _mm256_max_epi32(a, b); }
 GOLEM_INLINE vf to_float(vi a) { return _mm256_cvtepi32_ps(a); }
+GOLEM_INLINE vf as_float(vi bits) { return _mm256_castsi256_ps(bits); }
 
 GOLEM_INLINE vi load_lanes(const uint8_t *p) { return _mm256_loadu_si256(reinterpret_cast<const __m256i *>(p)); }
 GOLEM_INLINE void store_lanes(uint8_t *p, vi a) { _mm256_storeu_si256(reinterpret_cast<__m256i *>(p), a); }
@@ -65,17 +70,38 @@ GOLEM_INLINE vi lane_table(const int8_t *table) {
 }
 GOLEM_INLINE vi table_values(vi table, vi codes) { return _mm256_shuffle_epi8(table, codes); }
 
-// 16 in each byte whose bit of `bits` (bits kFirst .. kFirst + 3 of each lane, one per byte) is set.
-template <int kFirst>
-GOLEM_INLINE vi sixteen_where(vi bits) {
+// kValue in each byte whose bit of `bits` (bits kFirst .. kFirst + 3 of each lane, one per byte) is set.
+template <int kFirst, int kValue>
+GOLEM_INLINE vi value_where(vi bits) {
   constexpr int b = kFirst / 8;
   const vi spread = _mm256_shuffle_epi8(
       bits, _mm256_setr_epi8(b, b, b, b, 4 + b, 4 + b, 4 + b, 4 + b, 8 + b, 8 + b, 8 + b, 8 + b, 12 + b, 12 + b, 12 + b, 12 + b,
                              b, b, b, b, 4 + b, 4 + b, 4 + b, 4 + b, 8 + b, 8 + b, 8 + b, 8 + b, 12 + b, 12 + b, 12 + b, 12 + b));
   const vi mask = _mm256_set1_epi32(kFirst % 8 == 0 ? 0x08040201 : static_cast<int32_t>(0x80402010u));
   const vi set = _mm256_cmpeq_epi8(_mm256_and_si256(spread, mask), mask);
-  return _mm256_and_si256(set, _mm256_set1_epi8(16));
+  return _mm256_and_si256(set, _mm256_set1_epi8(kValue));
 }
+
+// Byte kByte of each lane as its four two-bit codes, the lowest first.
+template <int kByte>
+GOLEM_INLINE vi two_bit_codes(vi a) {
+  constexpr char none = -1;
+  const vi twice = _mm256_shuffle_epi8(
+      a, _mm256_setr_epi8(none, kByte, none, kByte, none, 4 + kByte, none, 4 + kByte, none, 8 + kByte, none, 8 + kByte, none,
+                          12 + kByte, none, 12 + kByte, none, kByte, none, kByte, none, 4 + kByte, none, 4 + kByte, none,
+                          8 + kByte, none, 8 + kByte, none, 12 + kByte, none, 12 + kByte));
+  // a nibble of each word, once to bit 0 and once to bit 6
+  const vi nibbles = _mm256_and_si256(twice, _mm256_set1_epi32(static_cast<int32_t>(0xf0000f00u)));
+  return _mm256_and_si256(_mm256_mulhi_epu16(nibbles, _mm256_set1_epi32(0x04104100)), _mm256_set1_epi32(0x03030303));
+}
+
+// Bytes that hold a fraction of 256 in base 3: its first digit, floor(3 a / 256), and the rest of its digits.
+GOLEM_INLINE vi first_trit(vi a) {
+  const vi less = _mm256_subs_epu8(a, _mm256_set1_epi8(1));  // so that averages round down
+  const vi high = _mm256_avg_epu8(less, _mm256_avg_epu8(less, _mm256_setzero_si256()));
+  return _mm256_and_si256(_mm256_srli_epi16(high, 6), _mm256_set1_epi8(3));
+}
+GOLEM_INLINE vi times_three(vi a) { return _mm256_add_epi8(a, _mm256_add_epi8(a, a)); }
 
 GOLEM_INLINE vi four(const int8_t *a) {
   int32_t w;

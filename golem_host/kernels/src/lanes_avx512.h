@@ -7,6 +7,9 @@ namespace avx512 {
 
 constexpr int kLanes = 16;
 constexpr int kColumns = 8;  // activation rows whose sums fit the registers
+// With as many activation rows or fewer, bytes of all sizes are multiplied rather than what they hold (few_bits.h):
+// dot takes any unsigned bytes.
+constexpr int kWholeByteColumns = 2;
 using vi = __m512i;
 
 // vpdpbusd wants unsigned weights: signed ones are taken plus 128, and 128 times the sum of the activations is subtracted.
@@ -22,7 +25,9 @@ GOLEM_INLINE vi mul_int(vi a, vi b) { return _mm512_mullo_epi32(a, b); }
 template <int n> GOLEM_INLINE vi shift_left(vi a) { return _mm512_slli_epi32(a, n); }
 template <int n> GOLEM_INLINE vi shift_right(vi a) { return _mm512_srli_epi32(a, n); }
 template <int n> GOLEM_INLINE vi shift_right_signed(vi a) { return _mm512_srai_epi32(a, n); }
+GOLEM_INLINE vi max_int(vi a, vi b) { return _mm512_max_epi32(a, b); }
 GOLEM_INLINE vf to_float(vi a) { return _mm512_cvtepi32_ps(a); }
+GOLEM_INLINE vf as_float(vi bits) { return _mm512_castsi512_ps(bits); }
 
 GOLEM_INLINE vi load_lanes(const uint8_t *p) { return _mm512_loadu_si512(p); }
 GOLEM_INLINE void store_lanes(uint8_t *p, vi a) { _mm512_storeu_si512(p, a); }
@@ -66,14 +71,32 @@ GOLEM_INLINE vi lane_table(const int8_t *table) {
 }
 GOLEM_INLINE vi table_values(vi table, vi codes) { return _mm512_shuffle_epi8(table, codes); }
 
-// 16 in each byte whose bit of `bits` (bits kFirst .. kFirst + 3 of each lane, one per byte) is set.
-template <int kFirst>
-GOLEM_INLINE vi sixteen_where(vi bits) {
+// kValue in each byte whose bit of `bits` (bits kFirst .. kFirst + 3 of each lane, one per byte) is set.
+template <int kFirst, int kValue>
+GOLEM_INLINE vi value_where(vi bits) {
   constexpr int b = kFirst / 8 * 0x01010101;
   const vi spread = _mm512_shuffle_epi8(bits, _mm512_broadcast_i32x4(_mm_setr_epi32(b, b + 0x04040404, b + 0x08080808, b + 0x0c0c0c0c)));
   const vi mask = _mm512_set1_epi32(kFirst % 8 == 0 ? 0x08040201 : static_cast<int32_t>(0x80402010u));
-  return _mm512_maskz_set1_epi8(_mm512_test_epi8_mask(spread, mask), 16);
+  return _mm512_maskz_set1_epi8(_mm512_test_epi8_mask(spread, mask), kValue);
 }
+
+// Byte kByte of each lane as its four two-bit codes, the lowest first.
+template <int kByte>
+GOLEM_INLINE vi two_bit_codes(vi a) {
+  constexpr int b = static_cast<int>(0x00800080u | kByte << 8 | kByte << 24);
+  const vi twice = _mm512_shuffle_epi8(a, _mm512_broadcast_i32x4(_mm_setr_epi32(b, b + 0x04000400, b + 0x08000800, b + 0x0c000c00)));
+  // a nibble of each word, once to bit 0 and once to bit 6
+  const vi nibbles = _mm512_and_si512(twice, _mm512_set1_epi32(static_cast<int32_t>(0xf0000f00u)));
+  return _mm512_and_si512(_mm512_mulhi_epu16(nibbles, _mm512_set1_epi32(0x04104100)), _mm512_set1_epi32(0x03030303));
+}
+
+// Bytes that hold a fraction of 256 in base 3: its first digit, floor(3 a / 256), and the rest of its digits.
+GOLEM_INLINE vi first_trit(vi a) {
+  const vi less = _mm512_subs_epu8(a, _mm512_set1_epi8(1));  // so that averages round down
+  const vi high = _mm512_avg_epu8(less, _mm512_avg_epu8(less, _mm512_setzero_si512()));
+  return _mm512_and_si512(_mm512_srli_epi16(high, 6), _mm512_set1_epi8(3));
+}
+GOLEM_INLINE vi times_three(vi a) { return _mm512_add_epi8(a, _mm512_add_epi8(a, a)); }
 
 GOLEM_INLINE vi four(const int8_t *a) { return _mm512_broadcastd_epi32(_mm_loadu_si32(a)); }
 

@@ -1,7 +1,7 @@
 // Portable quantized products, one weight row at a time. They define the order of every sum that the vector
 // versions (product_lanes.cpp) keep to the bit: whole numbers are exact within a block; between blocks, in
 // ascending order, sum = sum + (d_w * d_a) * float(whole), then the offset term, with no fused steps. A block of
-// weights that spans several blocks of activations adds d_w * ((d_a * float(whole) + d_a * float(whole)) + ...).
+// weights that spans several blocks of activations adds d_w * (((0 + d_a * float(whole)) + d_a * float(whole)) + ...).
 #include "product_blocks.h"
 
 #include "activation.h"
@@ -33,8 +33,8 @@ struct Wide8_0 {
     return float_at(x, act32_d_at(k, at)) * static_cast<float>(dot(w.q + 32 * j, codes_at(x, 32 * at), 32));
   }
   static void add(const Decoded &w, const uint8_t *x, int64_t k, int64_t b, float &sum) {
-    float inner = part(w, x, k, b, 0);
-    for (int64_t j = 1; j < kBlock / 32; j++) inner = inner + part(w, x, k, b, j);
+    float inner = 0;
+    for (int64_t j = 0; j < kBlock / 32; j++) inner = inner + part(w, x, k, b, j);
     sum = sum + w.d * inner;
   }
 };

@@ -9,6 +9,7 @@
 #include "isa_functions.h"
 
 #if defined(GOLEM_ISA_AVX512) || defined(GOLEM_ISA_AVX2) || defined(GOLEM_ISA_NEON)
+#include "few_bits.h"
 #include "formats256.h"
 #include "formats32.h"
 
@@ -231,10 +232,20 @@ void lay(const uint8_t *w, int64_t stride, int64_t rows, int64_t k, uint8_t *out
   }
 }
 
+// As lay, with the bits of every dword in the order that F wants of re-laid ones.
+template <class F>
+void lay_bits(const uint8_t *w, int64_t stride, int64_t rows, int64_t k, uint8_t *out) {
+  using Block = TileBlock<F>;
+  const int64_t blocks = k / F::kValues;
+  lay<F>(w, stride, rows, k, out);
+  uint32_t *dwords = reinterpret_cast<uint32_t *>(out + Block::lone_bytes(blocks));
+  for (int64_t i = 0; i < blocks * Block::kDwords * kLanes; i++) dwords[i] = F::laid(dwords[i]);
+}
+
 template <class Blocks>
-Layout layout() {
+Layout layout(decltype(Layout::lay) lay_tile = lay<typename Blocks::Format>) {
   using F = typename Blocks::Format;
-  return {laid_product<Blocks>, lay<F>, [](int64_t k) { return TileBlock<F>::tile_bytes(k / F::kValues); }};
+  return {laid_product<Blocks>, lay_tile, [](int64_t k) { return TileBlock<F>::tile_bytes(k / F::kValues); }};
 }
 
 }  // namespace
@@ -255,7 +266,14 @@ ProductFn quantized_product(int type) {
     case Q5_K: return product<Blocks256<FormatQ5_K>, Q5_K>;
     case Q6_K: return product<Blocks256<FormatQ6_K>, Q6_K>;
     case IQ4_XS: return product<Blocks256<FormatIQ4_XS>, IQ4_XS>;
-    default: return portable_product(type);
+    case MXFP4: return product<Blocks32<FormatMXFP4>, MXFP4>;
+    case Q1_0: return product<FewBits32<FormatQ1_0>, Q1_0>;
+    case Q2_0: return product<FewBits32<FormatQ2_0<64>>, Q2_0>;
+    case PQ2_0: return product<FewBits32<FormatQ2_0<128>>, PQ2_0>;
+    case PTQ1_0: return product<FewBits32<FormatPTQ1_0>, PTQ1_0>;
+    case TQ1_0: return product<FewBits256<FormatTQ1_0>, TQ1_0>;
+    case TQ2_0: return product<FewBits256<FormatTQ2_0>, TQ2_0>;
+    default: return nullptr;
   }
 }
 
@@ -273,6 +291,13 @@ Layout layout_of(int type) {
     case Q5_K: return layout<Blocks256<FormatQ5_K>>();
     case Q6_K: return layout<Blocks256<FormatQ6_K>>();
     case IQ4_XS: return layout<Blocks256<FormatIQ4_XS>>();
+    case MXFP4: return layout<Blocks32<FormatMXFP4>>();
+    case Q1_0: return layout<FewBits32<FormatQ1_0>>(lay_bits<FormatQ1_0>);
+    case Q2_0: return layout<FewBits32<FormatQ2_0<64>>>(lay_bits<FormatQ2_0<64>>);
+    case PQ2_0: return layout<FewBits32<FormatQ2_0<128>>>(lay_bits<FormatQ2_0<128>>);
+    case PTQ1_0: return layout<FewBits32<FormatPTQ1_0>>();
+    case TQ1_0: return layout<FewBits256<FormatTQ1_0>>();
+    case TQ2_0: return layout<FewBits256<FormatTQ2_0>>();
     default: return {};
   }
 }
