@@ -1,127 +1,123 @@
-"""Chat speed beside llama.cpp's server: python benchmarks/chat.py MODEL.gguf
+"""Chat speed beside llama.cpp's server and others: python benchmarks/chat.py [MODEL.gguf ...]
 
-Both servers run on the same cores with the same slots and take turns, one request (or one crowd of clients) at a time,
-so that whatever else the machine does falls on both. Read the ratios, not the rates.
+Without a file: the rows of docs/benchmarks.md, each with the ratio that is wanted. Ours and the peer run on the same
+cores with the same slots and take turns, one request (or one crowd of clients) at a time, so that whatever else the
+machine does falls on both; the ratio is the median over the rounds. Read the ratios, not the rates.
 
-prompt    tokens per second of a prompt nobody asked before, one token drawn
-draw      tokens per second of one answer
-together  tokens per second of all answers to `--clients` clients at once
+The peers are named by variables: see benchmarks/servers.py.
 """
 
 from __future__ import annotations
 
 import argparse
-import json
-import random
-import statistics
-import time
-from collections.abc import Callable
-from concurrent.futures import ThreadPoolExecutor
+import sys
+from contextlib import ExitStack
+from dataclasses import dataclass
+from fnmatch import fnmatchcase
 from pathlib import Path
+from random import Random
 
-from servers import Server, host, peer, running
+import measures
+from golem_host.core_settings import cache_folder
+from memory_bus import plain_read
+from model_files import model_file
+from report import as_json, markdown, memory_line, plain, setting
+from resident import Memory, cache_mib, resident
+from results import Result, compare
+from rows import IK_LLAMA, LLAMA_SERVER, PLAIN_READ, ROWS, Row, chat_rows
+from servers import Server, Size, golem_host, ik_llama, llama_server
 
-DRAWN = 64
-"""Tokens of each answer."""
-WORDS = (
-    "river",
-    "stone",
-    "bright",
-    "window",
-    "under",
-    "seven",
-    "garden",
-    "slowly",
-    "letter",
-    "north",
-    "water",
-    "voice",
-)
+MEMORY_FILE = "qwen3-4b"
+MEMORY = f"{MEMORY_FILE}-memory"
+"""The name of what is no row: what serving that file takes."""
 
 
-def long_prompt(chance: random.Random) -> str:
-    """Some 300 tokens that share no beginning with another prompt."""
-    return " ".join(chance.choice(WORDS) for _ in range(300))
+@dataclass(frozen=True)
+class Job:
+    """A file, its rows, and whether memory is looked at when they have run."""
 
+    path: Path
+    rows: list[Row]
+    memory: bool = False
 
-def counting(chance: random.Random) -> str:
-    """A prompt that models continue for as long as they are let."""
-    first = chance.randrange(100, 800)
-    return f"{first}, {first + 1}, {first + 2}, {first + 3},"
+    @property
+    def peers(self) -> set[str]:
+        return {row.peer for row in self.rows} | ({LLAMA_SERVER} if self.memory else set())
 
-
-def read(server: Server, chance: random.Random, clients: int) -> float:
-    prompt = long_prompt(chance)
-    body = {"prompt": prompt, "max_tokens": 1, "temperature": 0}
-    started = time.perf_counter()
-    usage = server.client.post("/v1/completions", json=body).json()["usage"]
-    return usage["prompt_tokens"] / (time.perf_counter() - started)
-
-
-def draw(server: Server, chance: random.Random, clients: int) -> float:
-    started = time.perf_counter()
-    return server.complete(counting(chance), DRAWN) / (time.perf_counter() - started)
-
-
-def draw_together(server: Server, chance: random.Random, clients: int) -> float:
-    prompts = [counting(chance) for _ in range(clients)]
-    with ThreadPoolExecutor(clients) as pool:
-        started = time.perf_counter()
-        drawn = sum(pool.map(lambda prompt: server.complete(prompt, DRAWN), prompts))
-        return drawn / (time.perf_counter() - started)
-
-
-SCENARIOS: dict[str, Callable[[Server, random.Random, int], float]] = {
-    "prompt": read,
-    "draw": draw,
-    "together": draw_together,
-}
-
-
-def compare(servers: list[Server], rounds: int, clients: int) -> dict[str, dict[str, float]]:
-    """Per scenario: each server's median rate, and the median over the rounds of the first's rate by the second's."""
-    rates: dict[str, list[list[float]]] = {name: [] for name in SCENARIOS}
-    for turn in range(-1, rounds):
-        for name, measure in SCENARIOS.items():
-            order = servers if turn % 2 else servers[::-1]
-            # The same prompts for both; the first turn only warms up.
-            found = {server.name: measure(server, random.Random(f"{turn} {name}"), clients) for server in order}
-            if turn >= 0:
-                rates[name].append([found[server.name] for server in servers])
-    return {
-        name: {
-            **{server.name: statistics.median(row[i] for row in rows) for i, server in enumerate(servers)},
-            "ratio": statistics.median(row[0] / row[1] for row in rows),
+    def run(self, size: Size, rounds: int) -> tuple[list[Result], Memory | None]:
+        openers = {
+            LLAMA_SERVER: lambda: llama_server(self.path, size),
+            IK_LLAMA: lambda: ik_llama(self.path, size),
+            PLAIN_READ: lambda: plain_read(size.threads),
         }
-        for name, rows in rates.items()
-    }
+        with ExitStack() as running:
+            ours = running.enter_context(golem_host(self.path, size))
+            peers = {name: running.enter_context(openers[name]()) for name in openers if name in self.peers}
+            results = compare(self.rows, ours, peers, rounds)
+            return results, self._memory(ours, peers[LLAMA_SERVER], size) if self.memory else None
+
+    def _memory(self, ours: Server, theirs: Server, size: Size) -> Memory:
+        for server in (ours, theirs):
+            measures.draw(server, Random(MEMORY))
+        file = self.path.stat().st_size / 2**20
+        return Memory(self.path.name, file, cache_mib(self.path, size), resident(ours), resident(theirs))
+
+
+def chosen(patterns: str) -> tuple[list[Row], bool]:
+    """The rows that match one of the patterns (`smollm2-*,qwen3-4b-draw`), and whether memory does."""
+    wanted = patterns.split(",")
+    names = [*(row.name for row in ROWS), MEMORY]
+    for pattern in wanted:
+        if not any(fnmatchcase(name, pattern) for name in names):
+            sys.exit(f"no row {pattern!r}; there are {', '.join(names)}")
+    named = {name for name in names if any(fnmatchcase(name, pattern) for pattern in wanted)}
+    return [row for row in ROWS if row.name in named], MEMORY in named
 
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("model", type=Path, help="a GGUF file")
+    parser.add_argument("models", type=Path, nargs="*", metavar="MODEL.gguf", help="measure these instead")
+    parser.add_argument("--rows", default="*", help="patterns of row names, separated by commas (default: all)")
     parser.add_argument("--rounds", type=int, default=5)
-    parser.add_argument("--clients", type=int, default=4)
     parser.add_argument("--threads", type=int, default=2)
-    parser.add_argument("--json", action="store_true", help="print the results as JSON")
+    parser.add_argument(
+        "--folder", type=Path, default=cache_folder() / "shapes", help="where files of random weights are made and kept"
+    )
+    form = parser.add_mutually_exclusive_group()
+    form.add_argument("--json", action="store_true", help="print every rate as JSON")
+    form.add_argument("--markdown", action="store_true", help="print the tables of docs/benchmarks.md")
     given = parser.parse_args()
-    size = {"slots": given.clients, "context": 1024 * given.clients, "threads": given.threads}
-    with (
-        running("golem-host", host(given.model, **size)) as ours,
-        running("llama.cpp", peer(given.model, **size)) as its,
-    ):
-        results = compare([ours, its], given.rounds, given.clients)
-        ready = {server.name: server.ready_seconds for server in (ours, its)}
-        memory = {server.name: server.resident_mib() for server in (ours, its)}
+    size = Size(threads=given.threads)
+
+    if given.models:
+        jobs = [Job(path, chat_rows(path.stem, together=None, busy=None)) for path in given.models]
+    else:
+        rows, memory = chosen(given.rows)
+        files = dict.fromkeys([row.file for row in rows] + [MEMORY_FILE] * memory)
+        jobs = [
+            Job(
+                model_file(file, given.folder),
+                [row for row in rows if row.file == file],
+                memory and file == MEMORY_FILE,
+            )
+            for file in files
+        ]
+    facts = setting(size, given.rounds, {peer for job in jobs for peer in job.peers})
+    results: list[Result] = []
+    memories: list[Memory] = []
+    for job in jobs:
+        print(f"measuring {job.path.name}", file=sys.stderr)
+        found, footprint = job.run(size, given.rounds)
+        results += found
+        if footprint:
+            memories.append(footprint)
     if given.json:
-        print(json.dumps({"model": given.model.name, "rates": results, "ready_seconds": ready, "resident_mib": memory}))
-        return
-    print(f"{given.model.name}, {given.threads} threads, {given.clients} clients, medians of {given.rounds} rounds")
-    print(f"{'':16}{'golem-host':>12}{'llama.cpp':>12}{'ratio':>8}")
-    for name, row in results.items():
-        print(f"{name + ' t/s':16}{row['golem-host']:12.1f}{row['llama.cpp']:12.1f}{row['ratio']:8.2f}")
-    print(f"{'ready s':16}{ready['golem-host']:12.2f}{ready['llama.cpp']:12.2f}")
-    print(f"{'resident MiB':16}{memory['golem-host']:12.0f}{memory['llama.cpp']:12.0f}")
+        print(as_json(facts, results, memories))
+    else:
+        print((markdown if given.markdown else plain)(facts, results))
+        for footprint in memories:
+            print("\n" + memory_line(footprint))
 
 
-main()
+if __name__ == "__main__":
+    main()

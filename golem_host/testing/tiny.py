@@ -15,27 +15,14 @@ from typing import Any, cast
 import gguf
 import numpy as np
 
+from golem_host.testing.random_blocks import random_blocks
 from golem_host.testing.tiny_vocab import Vocabulary, vocabulary
-from golem_host.weights.dequant import dequantize
 from golem_host.weights.types import GgmlType
 
 ARCHITECTURES = ("llama", "gemma3", "qwen3", "qwen3moe")
 
-_RANDOM_BLOCKS = {
-    # Types the gguf package cannot quantize to: offset of the fp16 scale, offset of the fp16 minimum's scale, and the
-    # ratio of the two that makes the mean of random codes zero.
-    "Q2_K": (80, 82, 1.5),
-    "Q3_K": (108, None, 0.0),
-    "Q4_K": (0, 2, 7.5),
-    "Q5_K": (0, 2, 15.5),
-    "Q6_K": (208, None, 0.0),
-    "IQ4_NL": (0, None, 0.0),
-    "IQ4_XS": (0, None, 0.0),
-    "Q1_0": (0, None, 0.0),
-    "Q2_0": (0, None, 0.0),
-    "PQ2_0": (0, None, 0.0),
-    "PTQ1_0": (26, None, 0.0),
-}
+_RANDOM_BLOCKS = ("Q2_K", "Q3_K", "Q4_K", "Q5_K", "Q6_K", "IQ4_NL", "IQ4_XS", "Q1_0", "Q2_0", "PQ2_0", "PTQ1_0")
+"""Types the gguf package cannot quantize to."""
 
 
 def tiny_gguf(
@@ -168,18 +155,7 @@ def encode(random: np.random.Generator, tensor: np.ndarray, kind: str) -> np.nda
         raise ValueError(f"{kind} needs rows of whole blocks of {number.block_size}, got {tensor.shape[-1]} columns")
     if kind not in _RANDOM_BLOCKS:
         return gguf.quants.quantize(tensor, gguf.GGMLQuantizationType[kind])
-    scale_at, minimum_at, ratio = _RANDOM_BLOCKS[kind]
-    blocks = random.integers(0, 256, (tensor.size // number.block_size, number.block_bytes), np.uint8)
-
-    def set_scale(scale: float) -> None:
-        blocks[:, scale_at : scale_at + 2] = np.array([scale], np.float16).view(np.uint8)
-        if minimum_at is not None:
-            blocks[:, minimum_at : minimum_at + 2] = np.array([scale * ratio], np.float16).view(np.uint8)
-
-    set_scale(1.0)
-    values = dequantize(number, blocks.reshape(-1))
-    assert values is not None
-    set_scale(float(tensor.std() / values.std()))
+    blocks = random_blocks(random, kind, tensor.size // number.block_size, float(tensor.std()))
     return blocks.reshape(tensor.shape[0], -1)
 
 

@@ -1,0 +1,58 @@
+"""How much memory a server holds, beside the file it serves."""
+
+from __future__ import annotations
+
+import json
+import subprocess
+import sys
+from dataclasses import dataclass
+from pathlib import Path
+
+from servers import Server, Size
+
+WANTED = 1.15
+"""Times the file that serving may take at most, caches apart."""
+
+
+@dataclass(frozen=True)
+class Resident:
+    """MiB: resident in all, its proportional share of what others map too, private memory, and what of that is in huge
+    pages.
+    """
+
+    rss: float
+    pss: float
+    anonymous: float
+    huge: float
+
+
+@dataclass(frozen=True)
+class Memory:
+    """What serving a file took after its rows had run; sizes in MiB."""
+
+    model: str
+    file: float
+    caches: float
+    ours: Resident
+    theirs: Resident
+
+    @property
+    def times_file(self) -> float:
+        return (self.ours.pss - self.caches) / self.file
+
+
+def resident(server: Server) -> Resident:
+    fields = dict[str, float]()
+    for line in Path(f"/proc/{server.process.pid}/smaps_rollup").read_text().splitlines():
+        name, *rest = line.split()
+        if rest and rest[-1] == "kB":
+            fields[name] = int(rest[0]) / 1024
+    return Resident(fields["Rss:"], fields["Pss:"], fields["Anonymous:"], fields["AnonHugePages:"])
+
+
+def cache_mib(model: Path, size: Size) -> float:
+    """MiB of keys and values, as `golem-host check` counts them."""
+    flags = ["--json", "--parallel", str(size.slots), "--context", str(size.context)]
+    command = [sys.executable, "-P", "-m", "golem_host", "check", str(model), *flags]
+    found = json.loads(subprocess.run(command, stdout=subprocess.PIPE, text=True).stdout)["plugins"][0]
+    return (found["memory"] - found["size_bytes"]) / 2**20
