@@ -17,15 +17,21 @@ START_SECONDS = 120.0
 class Command:
     """A running `golem-host WORDS`. Its output is read by a thread, so that it never blocks on a full pipe.
 
-    `env` is added to this process's environment without its GOLEM_ variables. As a context manager it is terminated at
-    the end and its exit code must be 0.
+    `env` is added to this process's environment without its GOLEM_ variables; `python` is the interpreter. As a context
+    manager it is terminated at the end and its exit code must be 0.
     """
 
-    def __init__(self, *words: str, env: Mapping[str, str] | None = None, cwd: str | None = None) -> None:
+    def __init__(
+        self,
+        *words: str,
+        env: Mapping[str, str] | None = None,
+        cwd: str | None = None,
+        python: str = sys.executable,
+    ) -> None:
         own = {name: value for name, value in os.environ.items() if not name.startswith("GOLEM_")}
         self.process = subprocess.Popen(
             # -P: the installed package is meant, not a source tree that the tests may be started in.
-            [sys.executable, "-P", "-m", "golem_host", *words],
+            [python, "-P", "-m", "golem_host", *words],
             stdin=subprocess.DEVNULL,
             stdout=subprocess.PIPE,
             stderr=subprocess.STDOUT,
