@@ -8,6 +8,7 @@ import shlex
 import struct
 import subprocess
 import threading
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 from weakref import WeakValueDictionary
@@ -26,7 +27,7 @@ ISAS = ("generic", "neon") if COMMAND else ()
 class ReplayKernels(Kernels):
     """The library at `path`, whose pools replay their passes with COMMAND at the instruction set `isa`.
 
-    Sizes and kinds are asked of the library itself: they are the same everywhere.
+    Sizes and kinds of activations are asked of the library itself: they are the same everywhere.
     """
 
     def __init__(self, path: Path, isa: str) -> None:
@@ -40,6 +41,11 @@ class ReplayKernels(Kernels):
         self._requests, self._answers = self._process.stdin, self._process.stdout
         self.isa = self._answers.readline().decode().strip()
         assert self.isa == isa, f"{COMMAND} runs {self.isa!r}, not {isa!r}"
+
+    def laid_bytes(self, ggml_type: int, m: int, k: int) -> int:
+        with self._lock:
+            self._ask(0, ggml_type, m, k)
+            return self._numbers(1)[0]
 
     def pool(self, threads: int) -> ReplayPool:
         return ReplayPool(self, threads)
@@ -61,17 +67,15 @@ class ReplayKernels(Kernels):
                 cmd.p[slot] = self.ffi.cast("void *", self._place(int(self.ffi.cast("intptr_t", cmd.p[slot])), arrays))
         counts = list(live) if live else []
         with self._lock:
-            numbers = [threads, n, len(counts), len(arrays), *counts, *(array.nbytes for array in arrays)]
-            self._requests.write(struct.pack(f"<{len(numbers)}q", *numbers))
+            data = [ctypes.string_at(array.ctypes.data, array.nbytes) for array in arrays]
+            where = [number for array in arrays for number in (array.ctypes.data, array.nbytes)]
+            data.append(bytes(self.ffi.buffer(places)))
+            self._ask(threads, n, len(counts), len(arrays), *counts, *where, data=data)
+            code, failed_at = self._numbers(2)
             for array in arrays:
-                self._requests.write(ctypes.string_at(array.ctypes.data, array.nbytes))
-            self._requests.write(self.ffi.buffer(places))
-            self._requests.flush()
-            code, failed_at = struct.unpack("<2q", self._read(16))
-            for array in arrays:
-                data = self._read(array.nbytes)
+                result = self._read(array.nbytes)
                 if array.flags.writeable:
-                    ctypes.memmove(array.ctypes.data, data, len(data))
+                    ctypes.memmove(array.ctypes.data, result, len(result))
         return code, failed_at
 
     def _place(self, pointer: int, arrays: list[NDArray[Any]]) -> int:
@@ -81,6 +85,14 @@ class ReplayKernels(Kernels):
             if 0 <= pointer - array.ctypes.data < array.nbytes:
                 return number << 40 | pointer - array.ctypes.data
         raise AssertionError("a pointer into no known array")
+
+    def _ask(self, *numbers: int, data: Sequence[bytes] = ()) -> None:
+        self._requests.write(struct.pack(f"<{len(numbers)}q", *numbers))
+        self._requests.writelines(data)
+        self._requests.flush()
+
+    def _numbers(self, count: int) -> tuple[int, ...]:
+        return struct.unpack(f"<{count}q", self._read(8 * count))
 
     def _read(self, size: int) -> bytes:
         data = self._answers.read(size)

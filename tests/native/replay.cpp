@@ -2,11 +2,14 @@
 // processor are tested under an emulator (tests/kernel_replay.py is the other end). All numbers are int64, little-endian.
 //
 //   first line out  golem_isa()
-//   request         threads, commands, live counts, buffers; live[]; bytes of every buffer; the buffers; golem_cmd[]
-//                   with a pointer given as (buffer + 1) << 40 | offset, 0 for NULL
-//   answer          what golem_run returned, failed_at; the buffers
+//   pass            threads, commands, live counts, buffers; live[]; address and bytes of every buffer; the buffers;
+//                   golem_cmd[], with a pointer given as (buffer + 1) << 40 | offset, 0 for NULL
+//   its answer      what golem_run returned, failed_at; the buffers
+//   question        0, ggml type, m, k
+//   its answer      golem_laid_bytes
 //
-// Every buffer ends where a page ends that nobody may touch.
+// A buffer ends just before a page that nobody may touch, as near as it can while its place in a line of 64 bytes is that
+// of its address.
 #include <sys/mman.h>
 #include <unistd.h>
 
@@ -32,14 +35,21 @@ void put(const void *from, size_t bytes) {
   if (fwrite(from, 1, bytes, stdout) != bytes) fail("cannot answer");
 }
 
+constexpr size_t kLine = 64;
+
+struct Place {
+  int64_t address, bytes;
+};
+
 class Buffer {
  public:
-  explicit Buffer(int64_t bytes) : bytes_(static_cast<size_t>(bytes)) {
-    const size_t page = static_cast<size_t>(sysconf(_SC_PAGESIZE)), used = (bytes_ + page - 1) / page * page;
+  explicit Buffer(const Place &place) : bytes_(static_cast<size_t>(place.bytes)) {
+    const size_t end = static_cast<size_t>(place.address + place.bytes), slack = (kLine - end % kLine) % kLine;
+    const size_t page = static_cast<size_t>(sysconf(_SC_PAGESIZE)), used = (bytes_ + slack + page - 1) / page * page;
     mapped_ = used + page;
     memory_ = static_cast<uint8_t *>(mmap(nullptr, mapped_, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0));
     if (memory_ == MAP_FAILED || mprotect(memory_ + used, page, PROT_NONE) != 0) fail("out of memory");
-    start_ = memory_ + used - bytes_;
+    start_ = memory_ + used - slack - bytes_;
   }
   ~Buffer() { munmap(memory_, mapped_); }
   Buffer(const Buffer &) = delete;
@@ -53,18 +63,19 @@ class Buffer {
   uint8_t *memory_, *start_;
 };
 
-struct Request {
+struct Pass {
   int64_t threads, cmds, live, buffers;
 };
 
-void answer(const Request &request) {
-  std::vector<int64_t> live(static_cast<size_t>(request.live)), sizes(static_cast<size_t>(request.buffers));
-  std::vector<golem_cmd> cmds(static_cast<size_t>(request.cmds));
+void replay(const Pass &pass) {
+  std::vector<int64_t> live(static_cast<size_t>(pass.live));
+  std::vector<Place> places(static_cast<size_t>(pass.buffers));
+  std::vector<golem_cmd> cmds(static_cast<size_t>(pass.cmds));
   get(live.data(), live.size() * sizeof(int64_t));
-  get(sizes.data(), sizes.size() * sizeof(int64_t));
+  get(places.data(), places.size() * sizeof(Place));
   std::vector<Buffer *> buffers;
-  for (const int64_t size : sizes) {
-    buffers.push_back(new Buffer(size));
+  for (const Place &place : places) {
+    buffers.push_back(new Buffer(place));
     get(buffers.back()->data(), buffers.back()->bytes());
   }
   get(cmds.data(), cmds.size() * sizeof(golem_cmd));
@@ -74,17 +85,16 @@ void answer(const Request &request) {
       if (place != 0) p = buffers.at((place >> 40) - 1)->data() + offset;
     }
   }
-  golem_pool *pool = golem_pool_new(static_cast<int>(request.threads));
+  golem_pool *pool = golem_pool_new(static_cast<int>(pass.threads));
   if (pool == nullptr) fail("no pool");
   int64_t result[2];
-  result[0] = golem_run(pool, cmds.data(), request.cmds, request.live > 0 ? live.data() : nullptr, &result[1]);
+  result[0] = golem_run(pool, cmds.data(), pass.cmds, pass.live > 0 ? live.data() : nullptr, &result[1]);
   golem_pool_free(pool);
   put(result, sizeof result);
   for (const Buffer *buffer : buffers) {
     put(buffer->data(), buffer->bytes());
     delete buffer;
   }
-  fflush(stdout);
 }
 
 }  // namespace
@@ -92,6 +102,14 @@ void answer(const Request &request) {
 int main() {
   puts(golem_isa());
   fflush(stdout);
-  Request request;
-  while (fread(&request, sizeof request, 1, stdin) == 1) answer(request);
+  int64_t request[4];
+  while (fread(request, sizeof request, 1, stdin) == 1) {
+    if (request[0] != 0) {
+      replay({request[0], request[1], request[2], request[3]});
+    } else {
+      const int64_t bytes = golem_laid_bytes(static_cast<int>(request[1]), request[2], request[3]);
+      put(&bytes, sizeof bytes);
+    }
+    fflush(stdout);
+  }
 }

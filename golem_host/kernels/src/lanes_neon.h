@@ -36,19 +36,19 @@ GOLEM_INLINE vi max_int(vi a, vi b) { return vmaxq_s32(a, b); }
 GOLEM_INLINE vf as_float(vi bits) { return vreinterpretq_f32_s32(bits); }
 GOLEM_INLINE vf to_float(vi a) { return vcvtq_f32_s32(a); }
 
+GOLEM_INLINE vi load_lanes(const uint8_t *p) { return vreinterpretq_s32_u8(vld1q_u8(p)); }
+GOLEM_INLINE void store_lanes(uint8_t *p, vi a) { vst1q_u8(p, vreinterpretq_u8_s32(a)); }
+GOLEM_INLINE vi load_bytes(const uint8_t *p) {
+  const uint16x8_t words = vmovl_u8(vreinterpret_u8_u32(vdup_n_u32(load_u32(p))));
+  return vreinterpretq_s32_u32(vmovl_u16(vget_low_u16(words)));
+}
+
 GOLEM_INLINE vf half_low(vi a) { return half_to_vf(vmovn_u32(vreinterpretq_u32_s32(a))); }
 GOLEM_INLINE vf half_high(vi a) { return half_to_vf(vshrn_n_u32(vreinterpretq_u32_s32(a), 16)); }
 
 GOLEM_INLINE vi load_dword(const uint8_t *p, int64_t stride) {
   const uint32_t rows[kLanes] = {load_u32(p), load_u32(p + stride), load_u32(p + 2 * stride), load_u32(p + 3 * stride)};
   return vreinterpretq_s32_u32(vld1q_u32(rows));
-}
-
-GOLEM_INLINE vi load_lanes(const uint8_t *p) { return vreinterpretq_s32_u8(vld1q_u8(p)); }
-GOLEM_INLINE void store_lanes(uint8_t *p, vi a) { vst1q_u8(p, vreinterpretq_u8_s32(a)); }
-GOLEM_INLINE vi load_bytes(const uint8_t *p) {
-  const int32_t bytes[kLanes] = {p[0], p[1], p[2], p[3]};
-  return vld1q_s32(bytes);
 }
 
 GOLEM_INLINE vi low_pairs(vi a, vi b) {  // the low two lanes of both
