@@ -20,6 +20,7 @@ from oracle_client import Oracle
 TOKENS = np.random.default_rng(1).integers(0, 256, 33).tolist()
 TYPES = ["F32", "F16", "BF16", "Q4_0", "Q4_1", "Q5_0", "Q5_1", "Q8_0", "Q2_K", "Q3_K", "Q4_K", "Q5_K", "Q6_K"]
 TYPES += ["IQ4_NL", "IQ4_XS", "TQ1_0", "TQ2_0", "MXFP4", "Q1_0", "Q2_0"]
+TYPES += ["IQ1_S", "IQ2_XXS", "IQ2_XS", "IQ2_S", "IQ3_XXS", "IQ3_S"]
 
 EXACT = 1e-6
 """Relative: the same rounding of activations and the same integers, float32 sums in another order."""

@@ -21,8 +21,11 @@ from golem_host.weights.types import GgmlType
 
 ARCHITECTURES = ("llama", "gemma3", "qwen3", "qwen3moe")
 
-_RANDOM_BLOCKS = ("Q2_K", "Q3_K", "Q4_K", "Q5_K", "Q6_K", "IQ4_NL", "IQ4_XS", "Q1_0", "Q2_0", "PQ2_0", "PTQ1_0")
-"""Types the gguf package cannot quantize to."""
+_RANDOM_BLOCKS = {
+    # Types the gguf package cannot quantize to.
+    *("Q2_K", "Q3_K", "Q4_K", "Q5_K", "Q6_K", "IQ4_NL", "IQ4_XS", "Q1_0", "Q2_0", "PQ2_0", "PTQ1_0"),
+    *("IQ1_S", "IQ2_XXS", "IQ2_XS", "IQ2_S", "IQ3_XXS", "IQ3_S"),
+}
 
 
 def tiny_gguf(
