@@ -27,7 +27,7 @@ from golem_host.errors import (
     Unavailable,
     UsageError,
 )
-from golem_host.hookspecs import API, DemoModel, Identified, Route, hookimpl
+from golem_host.hookspecs import API, DemoModel, Identified, Route, Workload, hookimpl
 
 if TYPE_CHECKING:
     from golem_host.host import Host
@@ -68,6 +68,7 @@ __all__ = [
     "Unauthorized",
     "Unavailable",
     "UsageError",
+    "Workload",
     "hookimpl",
 ]
 

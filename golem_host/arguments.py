@@ -17,13 +17,14 @@ COMMANDS = {
     "plugins": "list the installed plugins and whether they load",
     "models": "list the models that the settings name and those in the model folder",
     "check": "tell what a model file or directory is, and whether it can be served here",
+    "bench": "time the models that the settings name: prompts and answers, alone and together",
     "config": "print every setting, its value and where it came from",
     "pull": "fetch a model into the model folder",
 }
 OPERANDS = {"check": "FILE_OR_DIR", "pull": "NAME"}
 """Commands that take exactly one argument, and what it is called."""
 
-JSON_COMMANDS = ("plugins", "models", "check", "config")
+JSON_COMMANDS = ("plugins", "models", "check", "bench", "config")
 SWITCHES = ("json", "help", "help-all", "version")
 """Flags that are no settings."""
 

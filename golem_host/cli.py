@@ -22,6 +22,9 @@ from golem_host.help import help_text
 from golem_host.plugins import PluginSet
 from golem_host.tables import table
 
+LOADING = {"serve": "golem-host", "bench": "golem-host bench"}
+"""Commands that load models, so that plugins must be enabled for them; how each is written."""
+
 
 def entry() -> NoReturn:
     """The command's process: run it, then leave.
@@ -91,7 +94,7 @@ def _run(words: Sequence[str]) -> int:
         specs = _specs_of_all() if everything else plugins.load(wanted["enable"]).settings()
         print(help_text(specs, everything=everything))
         return 0
-    if not wanted["enable"] and not wanted["demo"] and first_look.command == "serve":
+    if not wanted["enable"] and not wanted["demo"] and first_look.command in LOADING:
         arguments.parse(words, CORE, explain_unknown=_owner_of)
     enabled = _enabled(first_look.command, wanted)
     specs = [*CORE, *enabled.settings()]
@@ -119,9 +122,15 @@ def _dispatch(parsed: Arguments, enabled: PluginSet, settings: Settings) -> int:
 
         return pull(parsed.operands[0], enabled, settings)
     from golem_host.pull import with_demo_models
+
+    settings = with_demo_models(enabled, settings)
+    if parsed.command == "bench":
+        from golem_host.bench import bench
+
+        return bench(settings, enabled, as_json=as_json)
     from golem_host.serve import serve
 
-    return serve(with_demo_models(enabled, settings), enabled)
+    return serve(settings, enabled)
 
 
 def _boot_settings(first_look: Arguments) -> Settings:
@@ -142,12 +151,13 @@ def _enabled(command: str, wanted: Settings) -> PluginSet:
         if names:
             return plugins.load(names)
         raise UsageError("--demo: no installed plugin that loads has a demo model; see golem-host plugins")
-    if command == "serve":
+    if command in LOADING:
         print(_plugin_table(examined), file=sys.stderr)
         names = [one.info.name for one in examined if one.error is None]
         if not names:
             raise UsageError("no plugin is enabled, and none that loads is installed")
-        raise UsageError(f"no plugin is enabled; try golem-host --demo, or choose: golem-host --enable {names[0]}")
+        name = LOADING[command]
+        raise UsageError(f"no plugin is enabled; try {name} --demo, or choose: {name} --enable {names[0]}")
     for one in examined:
         if one.error:
             print(f"golem-host: left out: {one.error}", file=sys.stderr)

@@ -29,7 +29,7 @@ import pluggy
 from golem_host.config import Setting, Settings
 
 if TYPE_CHECKING:
-    from golem_host.registry import Model
+    from golem_host.registry import Model, Runtime
 
 API = 1
 """The hook version of this host; a plugin's `GOLEM_HOST_API` must equal it."""
@@ -102,6 +102,21 @@ class DemoModel:
     root: str = ""
 
 
+@dataclass(frozen=True)
+class Workload:
+    """Work that `golem-host bench` times: several rounds, each submitted to the model's lane at once.
+
+    `name` says what it is (`prompt of 480 tokens`). `requests(turn)` makes what the jobs of one round carry; rounds of
+    different turns must not help each other (no prefix that is kept). `amount(results)`, of the jobs' results in the
+    order of the requests, is how much was done, in `unit` (`tokens`).
+    """
+
+    name: str
+    unit: str
+    requests: Callable[[int], Sequence[Any]]
+    amount: Callable[[Sequence[Any]], float]
+
+
 @hookspec
 def golem_settings() -> Sequence[Setting]:
     """The plugin's own settings: flags, environment names, TOML keys.
@@ -142,4 +157,15 @@ def golem_identify(path: Path, settings: Settings) -> Identified | None:
 @hookspec
 def golem_demo() -> Sequence[DemoModel]:
     """The small real models that `--demo` serves with this plugin. Must be cheap: nothing is fetched here."""
+    raise NotImplementedError
+
+
+@hookspec
+def golem_bench(model: Model, runtime: Runtime, settings: Settings) -> Sequence[Workload]:
+    """What to time of a loaded model of this plugin; `runtime` is what the model's `load` gave.
+
+    Called by `golem-host bench` on the event loop while nothing else uses the model. Sizes that do not fit the settings
+    (a slot's context) are made smaller, and the workload's name says so. A model of a plugin without this hook is
+    loaded and not timed.
+    """
     raise NotImplementedError

@@ -12,8 +12,9 @@ from golem_host.config import Settings
 from golem_host.devices.device import Device
 from golem_host.errors import ModelFileError, OperatorError, Unavailable, UsageError
 from golem_host.http.progress import Requests
+from golem_host.parsers import show_size
 from golem_host.plugins import PluginSet
-from golem_host.registry import Model, Registry
+from golem_host.registry import Model, Registry, Resident
 
 log = logging.getLogger("golem_host")
 
@@ -87,6 +88,19 @@ class Host:
         await self.registry.stop()
         for device in self.devices.values():
             await asyncio.to_thread(device.stop)
+
+
+def model_line(resident: Resident, settings: Settings) -> str:
+    """A model's start-up line: name, family, size, quantization, slots and context, device, load time."""
+    model = resident.model
+    facts = [
+        f"{model.family} {model.parameter_size}",
+        f"{model.quantization} {show_size(model.size_bytes)}",
+        model.describe(settings),
+        model.device,
+        f"loaded in {resident.load_seconds:.2f} s",
+    ]
+    return f"{model.name}: {', '.join(fact for fact in facts if fact.strip())}"
 
 
 def host_version() -> str:

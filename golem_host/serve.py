@@ -27,10 +27,8 @@ from golem_host import logs
 from golem_host.app import build_app
 from golem_host.config import Address, Settings
 from golem_host.errors import OperatorError
-from golem_host.host import Host
-from golem_host.parsers import show_size
+from golem_host.host import Host, model_line
 from golem_host.plugins import PluginSet
-from golem_host.registry import Resident
 
 log = logging.getLogger("golem_host")
 
@@ -175,19 +173,6 @@ def _say(line: str) -> None:
     """Print to whoever started the host; whoever read that may have left, which must not keep it from going on."""
     with contextlib.suppress(OSError):
         print(line, flush=True)
-
-
-def model_line(resident: Resident, settings: Settings) -> str:
-    """A model's start-up line: name, family, size, quantization, slots and context, device, load time."""
-    model = resident.model
-    facts = [
-        f"{model.family} {model.parameter_size}",
-        f"{model.quantization} {show_size(model.size_bytes)}",
-        model.describe(settings),
-        model.device,
-        f"loaded in {resident.load_seconds:.2f} s",
-    ]
-    return f"{model.name}: {', '.join(fact for fact in facts if fact.strip())}"
 
 
 def _raise_file_limit() -> None:

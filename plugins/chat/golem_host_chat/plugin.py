@@ -6,11 +6,12 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from golem_host.api import DemoModel, Identified, Model, ModelFileError, Route, Setting, Settings, hookimpl
+from golem_host.api import DemoModel, Identified, Model, ModelFileError, Route, Setting, Settings, Workload, hookimpl
 from golem_host.config import choice, duration, integer, named_path
 
 if TYPE_CHECKING:
     from golem_host_chat.model import ChatModel
+    from golem_host_chat.runtime import ChatRuntime
 
 GOLEM_HOST_API = 1
 
@@ -129,3 +130,10 @@ def _rows(model: ChatModel, settings: Settings) -> tuple[tuple[str, str], ...]:
 @hookimpl
 def golem_demo() -> Sequence[DemoModel]:
     return [DEMO]
+
+
+@hookimpl
+def golem_bench(runtime: ChatRuntime) -> Sequence[Workload]:
+    from golem_host_chat.workloads import workloads
+
+    return workloads(runtime)
