@@ -206,6 +206,60 @@ def test_odd_shapes_stay_in_bounds(runner, block_type, make_weights, guarded, m,
     assert out.tobytes() == expected.tobytes()
 
 
+def lay(runner, stack):
+    """Each expert's matrix re-laid, one after the other; None where the instruction set has no layout for the type."""
+    size = runner.kernels.laid_bytes(stack.type, stack.stride, stack.k)
+    if not size:
+        return None
+    memory = np.zeros(stack.experts * size + 64, np.uint8)
+    memory = memory[-memory.ctypes.data % 64 :][: stack.experts * size]
+    for expert in range(stack.experts):
+        matrix = np.ascontiguousarray(stack.weights.packed[expert * stack.stride : (expert + 1) * stack.stride])
+        at = slice(expert * size, (expert + 1) * size)
+        runner.run(Op.LAY, stack.stride, [memory[at], matrix], [stack.k, stack.type])
+    return memory
+
+
+@pytest.mark.parametrize(("m", "stride", "first"), [(83, 83, 0), (32, 96, 32), (21, 64, 16)])
+@pytest.mark.parametrize("rows", [1, 9])
+def test_laid_equals_stored(runner, block_type, make_weights, rng, guarded, m, stride, first, rows):
+    stack = Stack(make_weights, rng, block_type, 5, m, 512, stride, first)
+    routes, x = random_routes(rng, rows, 3, 5), floats(rng, rows, 1, 512)
+    expected = experts(runner, stack, x, routes)
+    laid = lay(runner, stack)
+    if laid is None:
+        with pytest.raises(KernelError, match="type"):
+            run_laid(runner, stack, x, routes, stack.weights.packed)
+        return
+    assert run_laid(runner, stack, x, routes, guarded(laid)).tobytes() == expected.tobytes()
+
+
+def run_laid(runner, stack, x, routes, laid):
+    rows, used = routes.shape
+    out = np.full((rows, used, stack.m), np.nan, np.float32)
+    activations = runner.activations(runner.kernels.act_kind(stack.type), x[:, 0])
+    runner.run(Op.EXPERTS, rows, [out, activations, routes, laid], [*stack.ints(used, 1), 1])
+    return out
+
+
+def test_laid_matrices_on_any_number_of_threads(make_runner, make_weights, rng):
+    stack = Stack(make_weights, rng, "Q4_K", 8, 531, 512)
+    routes, x = random_routes(rng, 40, 4, 8), floats(rng, 40, 1, 512)
+    runners = [make_runner(threads) for threads in (1, 2, 3)]
+    laid = lay(runners[0], stack)
+    if laid is not None:
+        found = {run_laid(runner, stack, x, routes, laid).tobytes() for runner in runners}
+        assert found == {experts(runners[0], stack, x, routes).tobytes()}
+
+
+def test_laid_rows_begin_with_a_tile(runner, make_weights, rng):
+    stack = Stack(make_weights, rng, "Q4_0", 2, 16, 32, 64, 8 - 1)
+    laid = lay(runner, stack)
+    if laid is not None:
+        with pytest.raises(KernelError, match="size"):
+            run_laid(runner, stack, floats(rng, 1, 1, 32), random_routes(rng, 1, 1, 2), laid)
+
+
 @pytest.mark.parametrize("expert", [-1, 4, 2**31 - 1, -(2**31)])
 def test_an_expert_that_is_not_there_is_refused(runner, make_weights, rng, expert):
     stack = Stack(make_weights, rng, "F32", 4, 8, 8)
@@ -232,11 +286,13 @@ def test_an_expert_that_is_not_there_is_refused(runner, make_weights, rng, exper
         (7, 1, "size"),
         (7, -1, "size"),
         (7, 2**62, "size"),
+        (8, 2, "type"),
+        (8, -1, "type"),
     ],
 )
 def test_experts_constants_out_of_range_are_refused(runner, make_weights, rng, slot, value, match):
     stack = Stack(make_weights, rng, "Q8_0", 4, 8, 32)
-    ints, out = stack.ints(2, 1), np.full((1, 2, 8), 7, np.float32)
+    ints, out = [*stack.ints(2, 1), 0], np.full((1, 2, 8), 7, np.float32)
     ints[slot] = value
     x = runner.activations(runner.kernels.act_kind(stack.type), floats(rng, 1, 32))
     with pytest.raises(KernelError, match=match):

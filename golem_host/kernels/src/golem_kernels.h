@@ -125,9 +125,10 @@ enum golem_op {
   /* out f32[R,used,m] = x . W[expert]^T: of each row and slot with the matrix of the expert that it chose, with the bits of
    * GOLEM_OP_MATMUL. Each chosen matrix is read once for all that chose it.
    * p: 0 out, 1 x (activation rows of golem_act_kind(type), [R,inner]), 2 routes golem_route[R,used],
-   *    3 W (matrices [experts,stride,k] packed as in a GGUF file).
+   *    3 W (matrices [experts,stride,k] packed as in a GGUF file, or each re-laid, golem_laid_bytes(type, stride, k) apart).
    * i: 0 m, 1 k, 2 ggml type, 3 experts (up to 65536), 4 used, 5 inner (1: the slots of a row share x; used: one x a slot),
-   *    6 stride (rows of each expert's matrix), 7 first (row of it where the m rows begin).
+   *    6 stride (rows of each expert's matrix), 7 first (row of it where the m rows begin), 8 one if the matrices were re-laid by
+   *    GOLEM_OP_LAY (then first is where a tile begins, else GOLEM_E_SHAPE), else 0.
    * An expert that is not there: GOLEM_E_ID, nothing written. */
   GOLEM_OP_EXPERTS = 19,
   /* out f32[R,n] = sum over the slots, in their order, of weight * y.  p: 0 out, 1 y f32[R,used,n], 2 routes golem_route[R,used].

@@ -68,8 +68,8 @@ void group(const golem_route *routes, int64_t pair_count, int64_t experts, std::
 class Mixture {
  public:
   explicit Mixture(const Command &c)
-      : c_(c), m_(c.i(0)), k_(c.i(1)), type_(c.i(2)), used_(c.i(4)), inner_(c.i(5)), info_(block_info(type_)),
-        x_bytes_(golem_act_bytes(info_.act, k_)) {}
+      : c_(c), m_(c.i(0)), k_(c.i(1)), type_(c.i(2)), used_(c.i(4)), inner_(c.i(5)), laid_(c.i(8) != 0), info_(block_info(type_)),
+        x_bytes_(golem_act_bytes(info_.act, k_)), fn_(laid_ ? kernels().layout[type_].product : kernels().product[type_]) {}
 
   int run() {
     group(c_.in<golem_route>(2), c_.rows * used_, c_.i(3), groups_, pairs_);
@@ -86,19 +86,26 @@ class Mixture {
  private:
   // The matrix of an expert from row `row` of its m on: the one place that knows how matrices lie.
   Product matrix(int64_t expert, int64_t row) const {
+    const int64_t stride = c_.i(6), at = c_.i(7) + row;
     Product product{};
-    product.w_stride = w_stride();
-    product.w = c_.in<uint8_t>(3) + (expert * c_.i(6) + c_.i(7) + row) * product.w_stride;
+    if (laid_) {
+      const int64_t height = kernels().product_rows[type_], tiles = (stride + height - 1) / height;
+      product.w_stride = kernels().layout[type_].tile_bytes(k_);
+      product.w = c_.in<uint8_t>(3) + (expert * tiles + at / height) * product.w_stride;
+    } else {
+      product.w_stride = row_bytes();
+      product.w = c_.in<uint8_t>(3) + (expert * stride + at) * product.w_stride;
+    }
     product.x_stride = x_bytes_;
     product.m = m_ - row;
     product.k = k_;
     return product;
   }
 
-  int64_t w_stride() const { return k_ / info_.n * info_.bytes; }
+  int64_t row_bytes() const { return k_ / info_.n * info_.bytes; }
   const uint8_t *x_of(int64_t pair) const { return c_.in<uint8_t>(1) + (inner_ == 1 ? pair / used_ : pair) * x_bytes_; }
   float *out_of(int64_t pair) const { return c_.out<float>(0) + pair * m_; }
-  double row_ns(const Group &g) const { return product_ns(w_stride(), k_, g.count); }
+  double row_ns(const Group &g) const { return product_ns(row_bytes(), k_, g.count); }
 
   double total_ns() const {
     double total = 0;
@@ -131,7 +138,7 @@ class Mixture {
     product.x = x_of(pairs_[g.first]);
     product.out = out_of(pairs_[g.first]);
     product.rows = 1;
-    kernels().product[type_](product, begin, end);
+    fn_(product, begin, end);
   }
 
   // The products of columns that lie apart: their activation rows are put side by side, and what comes out is put where
@@ -147,7 +154,7 @@ class Mixture {
       short_of_memory_ = true;
       return;
     }
-    kernels().product[type_](product, 0, product.m);
+    fn_(product, 0, product.m);
     for (int64_t j = 0; j < g.count; j++)
       memcpy(out_of(pairs_[g.first + j]) + begin, product.out + j * product.m, static_cast<size_t>(product.m) * sizeof(float));
   }
@@ -170,8 +177,10 @@ class Mixture {
 
   const Command &c_;
   const int64_t m_, k_, type_, used_, inner_;
+  const bool laid_;
   const BlockInfo info_;
   const int64_t x_bytes_;
+  const ProductFn fn_;
   const int64_t number_ = commands_++;  // tells a thread whose rows it has gathered
   std::vector<Group> groups_;
   std::vector<int64_t> pairs_;
@@ -204,9 +213,11 @@ int run_experts(const Command &c) {
   const int64_t m = c.i(0), k = c.i(1), experts = c.i(3), used = c.i(4), inner = c.i(5), stride = c.i(6), first = c.i(7);
   const BlockInfo info = block_info(c.i(2));
   if (!c.pointers(4)) return GOLEM_E_NULL;
-  if (info.n == 0) return GOLEM_E_TYPE;
+  const int64_t laid = c.i(8);
+  if (info.n == 0 || laid < 0 || laid > 1 || (laid != 0 && kernels().layout[c.i(2)].product == nullptr)) return GOLEM_E_TYPE;
   if (!sizes_fit(m, k, experts, used, inner, stride) || k % info.n != 0 || golem_act_bytes(info.act, k) == 0 || experts > kMaxExperts ||
-      (inner != 1 && inner != used) || first < 0 || first > stride - m)
+      (inner != 1 && inner != used) || first < 0 || first > stride - m ||
+      (laid != 0 && first % kernels().product_rows[c.i(2)] != 0))
     return GOLEM_E_SHAPE;
   const golem_route *routes = c.in<golem_route>(2);
   for (int64_t pair = 0; pair < c.rows * used; pair++)
