@@ -186,25 +186,36 @@ def test_sums_scales_caps_and_selection(native: CpuBackend, twin: CpuBackend) ->
     np.testing.assert_array_equal(build(twin), inputs["x"][index])
 
 
-@pytest.mark.parametrize(("window", "cells", "softcap"), [(0, 160, 0.0), (20, 64, 0.0), (0, 160, 5.0)])
-def test_attention(native: CpuBackend, twin: CpuBackend, window: int, cells: int, softcap: float) -> None:
+@pytest.mark.parametrize(("window", "cells", "softcap"), [(0, 160, 0.0), (20, 60, 0.0), (0, 160, 5.0)])
+@pytest.mark.parametrize(("type", "dims"), [(ops.CacheType.F16, (8, 12)), (ops.CacheType.Q8_0, (32, 64))])
+def test_attention(
+    native: CpuBackend,
+    twin: CpuBackend,
+    window: int,
+    cells: int,
+    softcap: float,
+    type: ops.CacheType,
+    dims: tuple[int, int],
+) -> None:
     """Two conversations of different lengths, read in one go and drawn further, in one cache."""
     rng = np.random.default_rng(4)
     lengths = [150, 9]
     slots = np.repeat(np.array([0, 2], np.int32), lengths)
     positions = np.concatenate([np.arange(n, dtype=np.int32) for n in lengths])
-    rows = [rng.standard_normal((len(slots), n), np.float32) for n in (4 * 8, 2 * 8, 2 * 12)]
+    key_dim, value_dim = dims
+    widths = (4 * key_dim, 2 * key_dim, 2 * value_dim)
+    rows = [rng.standard_normal((len(slots), n), np.float32) for n in widths]
 
     def attend(backend: CpuBackend, order: list[NDArray[np.int64]]) -> NDArray:
-        cache = backend.cache(slots=3, cells=cells, kv_heads=2, key_dim=8, value_dim=12)
-        out = np.zeros((len(slots), 4, 12), np.float32)
+        cache = backend.cache(slots=3, cells=cells, kv_heads=2, key_dim=key_dim, value_dim=value_dim, type=type)
+        out = np.zeros((len(slots), 4, value_dim), np.float32)
         for chunk in order:
             recording = Recording()
             axis = recording.axis("rows", 256)
-            q, k, v = (recording.input(n, axis, w, dtype="f32") for n, w in zip("qkv", (32, 16, 24), strict=True))
+            q, k, v = (recording.input(n, axis, w, dtype="f32") for n, w in zip("qkv", widths, strict=True))
             s, p = recording.input("s", axis), recording.input("p", axis)
             ops.cache_store(cache, k, v, s, p)
-            mixed = ops.attention(q.reshape(4, 8), cache, s, p, scale=0.3, window=window, softcap=softcap)
+            mixed = ops.attention(q.reshape(4, key_dim), cache, s, p, scale=0.3, window=window, softcap=softcap)
             recording.output("out", mixed)
             program = backend.compile(recording)
             for name, value in zip("qkvsp", (*rows, slots, positions), strict=True):

@@ -1,7 +1,7 @@
 """The operations model code is written in. Each records a step of a pass; `recording` explains how."""
 
 from golem_host.ops.activations import multiplies
-from golem_host.ops.attention import Cache, attention, cache_store
+from golem_host.ops.attention import attention, cache_store
 from golem_host.ops.conv import causal_conv
 from golem_host.ops.delta import decay, gated_delta
 from golem_host.ops.elementwise import add, scale, softcap
@@ -13,12 +13,14 @@ from golem_host.ops.narrow import narrow
 from golem_host.ops.norm import l2_norm, rms_norm
 from golem_host.ops.recording import Axis, Op, Recording, Ref, torch_op
 from golem_host.ops.rope import RopeStyle, Sections, Yarn, rope, rope_angles
+from golem_host.ops.slot_cache import Cache, CacheType
 from golem_host.ops.state import State
 
 __all__ = [
     "MAX_EXPERTS",
     "Axis",
     "Cache",
+    "CacheType",
     "Op",
     "Recording",
     "Ref",

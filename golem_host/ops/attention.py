@@ -3,49 +3,31 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, Protocol
+from typing import TYPE_CHECKING
 
+import numpy as np
+
+from golem_host.ops.activations import round_as_product_wants
 from golem_host.ops.recording import Ref
+from golem_host.ops.slot_cache import Cache, CacheType
+from golem_host.weights.types import GgmlType
 
 if TYPE_CHECKING:
     import torch
 
 
-class Cache(Protocol):
-    """Keys and values of one layer for every slot, allocated by a backend.
-
-    A position lives in cell `position % cells`; with a sliding window there are fewer cells than positions. `keys` and
-    `values` are float16 (slots, kv_heads, cells, head_dim), on the CPU as numpy arrays.
-    """
-
-    slots: int
-    cells: int
-    kv_heads: int
-    key_dim: int
-    value_dim: int
-
-    @property
-    def keys(self) -> Any: ...
-
-    @property
-    def values(self) -> Any: ...
-
-
 @dataclass(frozen=True)
 class CacheStore:
-    """Write this pass's keys and values into the cache, rounded to half precision."""
+    """Write this pass's keys and values into the cache, rounded to its type."""
 
     def twin(
         self, cache: Cache, k: torch.Tensor, v: torch.Tensor, slots: torch.Tensor, positions: torch.Tensor
     ) -> None:
-        import torch
-
-        keys, values = torch.from_numpy(cache.keys), torch.from_numpy(cache.values)
         for row, (slot, position) in enumerate(zip(slots.tolist(), positions.tolist(), strict=True)):
             if not 0 <= slot < cache.slots or position < 0:
                 raise IndexError(f"slot {slot}, position {position} is outside the cache")
-            keys[slot, :, position % cache.cells] = k[row].view(cache.kv_heads, cache.key_dim).half()
-            values[slot, :, position % cache.cells] = v[row].view(cache.kv_heads, cache.value_dim).half()
+            keys, values = k[row].view(cache.kv_heads, -1), v[row].view(cache.kv_heads, -1)
+            cache.write(slot, position, keys.numpy(), values.numpy())
 
 
 def cache_store(cache: Cache, k: Ref, v: Ref, slots: Ref, positions: Ref) -> None:
@@ -57,8 +39,9 @@ def cache_store(cache: Cache, k: Ref, v: Ref, slots: Ref, positions: Ref) -> Non
 class Attention:
     """softmax(scale * q.k) v over the row's own slot, positions (pos - window, pos]; window 0 sees all.
 
-    Query head h reads kv head h // (heads / kv_heads) (Ainslie et al. 2023). Queries and softmaxed weights are rounded
-    to half precision, as ggml does without flash attention, so that answers stay comparable.
+    Query head h reads kv head h // (heads / kv_heads) (Ainslie et al. 2023). Rounding follows ggml, so that answers
+    stay comparable. Over an f16 cache as without flash attention: queries and softmaxed weights are rounded to half
+    precision. Over a q8_0 cache as with it, which ggml asks for then: queries are rounded to q8_0, weights are not.
     """
 
     scale: float
@@ -68,17 +51,18 @@ class Attention:
     def twin(self, q: torch.Tensor, cache: Cache, slots: torch.Tensor, positions: torch.Tensor) -> torch.Tensor:
         import torch
 
-        keys, values = torch.from_numpy(cache.keys), torch.from_numpy(cache.values)
+        half = cache.type is CacheType.F16
         out = torch.empty(*q.shape[:2], cache.value_dim)
         for row, (slot, position) in enumerate(zip(slots.tolist(), positions.tolist(), strict=True)):
             first = max(0, position + 1 - self.window) if self.window else 0
-            cells = torch.arange(first, position + 1) % cache.cells
-            k, v = keys[slot][:, cells].float(), values[slot][:, cells].float()
-            grouped = q[row].half().float().view(cache.kv_heads, -1, cache.key_dim)
+            k, v = map(torch.from_numpy, cache.read(slot, np.arange(first, position + 1)))
+            rounded = round_as_product_wants(q[row], GgmlType.F16 if half else GgmlType.Q8_0)
+            grouped = rounded.view(cache.kv_heads, -1, cache.key_dim)
             scores = self.scale * (grouped @ k.transpose(1, 2))
             if self.softcap:
                 scores = self.softcap * torch.tanh(scores / self.softcap)
-            out[row] = (torch.softmax(scores, -1).half().float() @ v).view(-1, cache.value_dim)
+            weights = torch.softmax(scores, -1)
+            out[row] = ((weights.half().float() if half else weights) @ v).view(-1, cache.value_dim)
         return out
 
 

@@ -14,6 +14,7 @@ from golem_host.devices.cpu.program import Program
 from golem_host.devices.cpu.state import CpuState
 from golem_host.kernels import library
 from golem_host.ops.recording import Recording
+from golem_host.ops.slot_cache import CacheType
 from golem_host.weights.tensor import Tensor
 from golem_host.weights.types import GgmlType
 
@@ -47,9 +48,11 @@ class CpuBackend:
     def compile(self, recording: Recording) -> Program:
         return Program(self, recording)
 
-    def cache(self, *, slots: int, cells: int, kv_heads: int, key_dim: int, value_dim: int) -> CpuCache:
+    def cache(
+        self, *, slots: int, cells: int, kv_heads: int, key_dim: int, value_dim: int, type: CacheType = CacheType.F16
+    ) -> CpuCache:
         """Keys and values of one layer; see `CpuCache`."""
-        return CpuCache(slots=slots, cells=cells, kv_heads=kv_heads, key_dim=key_dim, value_dim=value_dim)
+        return CpuCache(slots=slots, cells=cells, kv_heads=kv_heads, key_dim=key_dim, value_dim=value_dim, type=type)
 
     def state(self, *, slots: int, shape: tuple[int, ...]) -> CpuState:
         """Recurrent state of one layer; see `CpuState`."""

@@ -25,10 +25,12 @@ from golem_host.ops.narrow import Narrow
 from golem_host.ops.norm import L2Norm, RmsNorm
 from golem_host.ops.recording import Axis, Command, Ref
 from golem_host.ops.rope import Rope, RopeAngles
+from golem_host.ops.slot_cache import CacheType
 from golem_host.weights.tensor import Tensor
 
 ACT_F32 = 0
 """The activation kind of float32 weights: the rows themselves."""
+_CACHE_TYPE = {CacheType.F16: 0, CacheType.Q8_0: 8}
 
 
 @dataclass(frozen=True, eq=False)
@@ -168,12 +170,13 @@ def _rope(_: Lowering, op: Rope, out: Ref, x: Ref, angles: Ref) -> Step:
 
 
 def _store(_: Lowering, op: CacheStore, out: None, cache: CpuCache, k: Ref, v: Ref, slots: Ref, at: Ref) -> Step:
-    ints = [cache.kv_heads, cache.key_dim, cache.value_dim, cache.cells, cache.slots]
+    ints = [cache.kv_heads, cache.key_dim, cache.value_dim, cache.cells, cache.slots, _CACHE_TYPE[cache.type]]
     return _step(Kernel.STORE, None, [cache.keys, cache.values, k, v, slots, at], ints)
 
 
 def _attention(_: Lowering, op: Attention, out: Ref, q: Ref, cache: CpuCache, slots: Ref, at: Ref) -> Step:
     ints = [q.shape[0], cache.kv_heads, cache.key_dim, cache.value_dim, cache.cells, cache.slots, op.window]
+    ints.append(_CACHE_TYPE[cache.type])
     return _step(Kernel.ATTN, out, [out, q, cache.keys, cache.values, slots, at], ints, [op.scale, op.softcap])
 
 

@@ -68,17 +68,20 @@ enum golem_op {
   /* out f32[R,heads,hd] = x rotated by the angles; dims >= n_rot are copied.  May work in place.
    * p: 0 out, 1 x, 2 angles f32[R,n_rot/2,2].  i: 0 heads, 1 hd, 2 n_rot, 3 golem_rope. */
   GOLEM_OP_ROPE = 6,
-  /* Writes k and v as f16 into the slot caches, at cell position % ring.
-   * p: 0 k cache f16[slots,kv_heads,ring,hd], 1 v cache f16[slots,kv_heads,ring,vd], 2 k f32[R,kv_heads,hd],
-   *    3 v f32[R,kv_heads,vd], 4 slot int32[R], 5 position int32[R].
-   * i: 0 kv_heads, 1 hd, 2 vd, 3 ring, 4 slots.
+  /* Writes k and v, rounded to the type of the slot caches, at cell position % ring.
+   * Cache type 0: f16; 8: q8_0 (hd and vd whole blocks of 32). Values are f16 [slots,kv_heads,ring,vd], or in q8_0 rows of
+   * vd int8 codes and vd / 32 half scales. Keys lie in blocks of 16 cells, ring rounded up to whole ones: f16 [slots,kv_heads,
+   * ring / 16,hd,16], or in q8_0 blocks of int8 [hd / 4,16,4] and half scales [hd / 32,16].
+   * p: 0 k cache, 1 v cache, 2 k f32[R,kv_heads,hd], 3 v f32[R,kv_heads,vd], 4 slot int32[R], 5 position int32[R].
+   * i: 0 kv_heads, 1 hd, 2 vd (both up to 1024), 3 ring, 4 slots, 5 cache type.
    * GOLEM_E_SLOT, GOLEM_E_POSITION (negative): nothing written. */
   GOLEM_OP_STORE = 7,
   /* out f32[R,heads,vd] = softmax(scale * q . k) v over positions max(0, pos - window + 1) .. pos of the row's slot.
-   * Head h reads kv head h / (heads / kv_heads). Keys are taken in the order of their positions; queries and
-   * softmaxed weights are rounded to float16, as ggml does without flash attention. softcap > 0: scores become softcap * tanh(score / softcap).
+   * Head h reads kv head h / (heads / kv_heads). Values are summed in the order of their positions. Over f16 caches queries and
+   * softmaxed weights are rounded to float16, as ggml does without flash attention; over q8_0 queries are rounded to q8_0 and
+   * weights are not, as with it. softcap > 0: scores become softcap * tanh(score / softcap).
    * p: 0 out, 1 q f32[R,heads,hd], 2 k cache, 3 v cache, 4 slot int32[R], 5 position int32[R].
-   * i: 0 heads, 1 kv_heads, 2 hd, 3 vd, 4 ring, 5 slots, 6 window (0: all).  f: 0 scale, 1 softcap (0: none).
+   * i: 0 heads, 1 kv_heads, 2 hd, 3 vd, 4 ring, 5 slots, 6 window (0: all), 7 cache type.  f: 0 scale, 1 softcap (0: none).
    * GOLEM_E_SLOT; GOLEM_E_POSITION (negative, or more positions attended than the ring holds). */
   GOLEM_OP_ATTN = 8,
   /* out[R,n] = act(gate) * up.  out may be gate or up.

@@ -26,10 +26,13 @@ void fill(Kernels &table) {
   table.store_half = store_half_row;
   table.rms_norm = rms_norm;
   table.rotate = rotate;
-  table.attend = attend;
   table.convolve = convolve;
   table.delta = delta;
   table.l2_norm = l2_norm;
+  table.attend_queries = attend_queries;
+  table.attend_scores = attend_scores;
+  table.attend_weights = attend_weights;
+  table.attend_values = attend_values;
   table.gate_silu = gate_silu;
   table.gate_gelu = gate_gelu;
   table.gate_sigmoid = gate_sigmoid;

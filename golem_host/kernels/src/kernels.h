@@ -3,6 +3,7 @@
 #pragma once
 #include <cstdint>
 
+#include "attention.h"
 #include "blocks.h"
 #include "golem_kernels.h"
 
@@ -30,19 +31,6 @@ struct Layout {
   int64_t (*tile_bytes)(int64_t k);  // a multiple of 64
 };
 
-struct Cache {
-  const uint16_t *k, *v;  // f16 [slots, kv_heads, ring, hd] and [slots, kv_heads, ring, vd]
-  int64_t kv_heads, ring, hd, vd;
-};
-
-struct Attention {
-  Cache cache;
-  const float *q;  // [rows, heads, hd]
-  float *out;      // [rows, heads, vd]
-  int64_t heads, window;
-  float scale, softcap;
-};
-
 // The gated delta update: what all rows share.
 struct Delta {
   const float *qkv;    // [rows, 2 * key_heads * key_dim + value_heads * value_dim]: all queries, all keys, all values
@@ -56,11 +44,6 @@ struct Delta {
 constexpr int64_t kMaxTaps = 16;        // of a convolution
 constexpr int64_t kDeltaColumns = 32;   // of a head's state that one thread takes through the rows
 constexpr int64_t kMaxDeltaKeys = 256;  // key_dim
-constexpr int64_t kMaxHeadDim = 1024;
-constexpr int64_t kMaxHeadsTogether = 4;
-
-// Floats that one head's weights of n keys take: whole vectors.
-constexpr int64_t attention_stride(int64_t n) { return (n + 15) / 16 * 16; }
 
 struct Kernels {
   const char *name;
@@ -71,14 +54,17 @@ struct Kernels {
   void (*rms_norm)(float *out, const float *x, const float *weight, int64_t n, float eps);
   void (*rotate)(float *out, const float *x, const float *angles, int64_t hd, int64_t n_rot, int style);
   void (*store_half)(uint16_t *out, const float *x, int64_t n);
-  // One row of queries, the heads that share one kv head; slot and pos of that row. scratch holds
-  // kMaxHeadsTogether * attention_stride(positions attended) floats.
-  void (*attend)(const Attention &attention, int64_t row, int64_t kv_head, int64_t slot, int64_t pos, float *scratch);
   // out[n] = silu(sum of taps[k] * weight[k * stride ..]), width taps.
   void (*convolve)(float *out, const float *const *taps, int64_t width, const float *weight, int64_t stride, int64_t n);
   // One sequence (numbers of its rows) through columns begin.. of one value head of its slot's state.
   void (*delta)(const Delta &delta, const int64_t *rows, int64_t count, float *state, bool fresh, int64_t head, int64_t begin);
   void (*l2_norm)(float *out, const float *x, int64_t n, float eps);
+  // The four steps of a tile's attention; positions of the slot from begin to end, then dimensions of the values from
+  // begin (a multiple of 16) to end.
+  void (*attend_queries)(const Attention &attention, const Tile &tile);
+  void (*attend_scores)(const Attention &attention, const Tile &tile, int64_t begin, int64_t end);
+  void (*attend_weights)(const Attention &attention, const Tile &tile, int64_t query);
+  void (*attend_values)(const Attention &attention, const Tile &tile, int64_t begin, int64_t end);
   void (*gate_silu)(float *out, const float *gate, const float *up, int64_t n);
   void (*gate_gelu)(float *out, const float *gate, const float *up, int64_t n);
   void (*gate_sigmoid)(float *out, const float *gate, const float *up, int64_t n);  // up may be nullptr: ones

@@ -125,7 +125,7 @@ const char *golem_error_text(int code) {
     case GOLEM_OK: return "no error";
     case GOLEM_E_OP: return "unknown opcode";
     case GOLEM_E_SHAPE: return "a size or constant of the command is out of range, or does not fit the block type";
-    case GOLEM_E_TYPE: return "weight, activation, style or gate type not supported";
+    case GOLEM_E_TYPE: return "weight, activation, cache, style or gate type not supported";
     case GOLEM_E_NULL: return "a pointer is missing";
     case GOLEM_E_ROWS: return "live row count outside the capacity of the command";
     case GOLEM_E_ID: return "row or expert outside the table";

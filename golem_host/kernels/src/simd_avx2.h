@@ -48,12 +48,16 @@ GOLEM_INLINE __m128i load_words_n(const uint16_t *p, int n) {
 }
 GOLEM_INLINE vf load_half(const uint16_t *p) { return _mm256_cvtph_ps(_mm_loadu_si128(reinterpret_cast<const __m128i *>(p))); }
 GOLEM_INLINE vf load_half_n(const uint16_t *p, int n) { return _mm256_cvtph_ps(load_words_n(p, n)); }
+GOLEM_INLINE vf set_half(const uint16_t *p) { return _mm256_set1_ps(_cvtsh_ss(*p)); }
 GOLEM_INLINE vf bfloat_words(__m128i w) { return _mm256_castsi256_ps(_mm256_slli_epi32(_mm256_cvtepu16_epi32(w), 16)); }
 GOLEM_INLINE vf load_bfloat(const uint16_t *p) { return bfloat_words(_mm_loadu_si128(reinterpret_cast<const __m128i *>(p))); }
 GOLEM_INLINE vf load_bfloat_n(const uint16_t *p, int n) { return bfloat_words(load_words_n(p, n)); }
 GOLEM_INLINE __m128i half_words(vf a) { return _mm256_cvtps_ph(a, _MM_FROUND_TO_NEAREST_INT); }
 GOLEM_INLINE void store_half(uint16_t *p, vf a) { _mm_storeu_si128(reinterpret_cast<__m128i *>(p), half_words(a)); }
 GOLEM_INLINE vf round_to_half(vf a) { return _mm256_cvtph_ps(half_words(a)); }
+GOLEM_INLINE vf load_int8(const int8_t *p) {
+  return _mm256_cvtepi32_ps(_mm256_cvtepi8_epi32(_mm_loadl_epi64(reinterpret_cast<const __m128i *>(p))));
+}
 GOLEM_INLINE void store_int8(int8_t *p, vf a) {  // integral values in -128..127
   const __m256i i = _mm256_cvtps_epi32(a);
   const __m128i w = _mm_packs_epi32(_mm256_castsi256_si128(i), _mm256_extracti128_si256(i, 1));

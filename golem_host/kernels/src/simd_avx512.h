@@ -42,12 +42,16 @@ GOLEM_INLINE __m256i load_words(const uint16_t *p) { return _mm256_loadu_si256(r
 GOLEM_INLINE __m256i load_words_n(const uint16_t *p, int n) { return _mm256_maskz_loadu_epi16(first_lanes(n), p); }
 GOLEM_INLINE vf load_half(const uint16_t *p) { return _mm512_cvtph_ps(load_words(p)); }
 GOLEM_INLINE vf load_half_n(const uint16_t *p, int n) { return _mm512_cvtph_ps(load_words_n(p, n)); }
+GOLEM_INLINE vf set_half(const uint16_t *p) { return _mm512_set1_ps(_cvtsh_ss(*p)); }
 GOLEM_INLINE vf bfloat_words(__m256i w) { return _mm512_castsi512_ps(_mm512_slli_epi32(_mm512_cvtepu16_epi32(w), 16)); }
 GOLEM_INLINE vf load_bfloat(const uint16_t *p) { return bfloat_words(load_words(p)); }
 GOLEM_INLINE vf load_bfloat_n(const uint16_t *p, int n) { return bfloat_words(load_words_n(p, n)); }
 GOLEM_INLINE __m256i half_words(vf a) { return _mm512_cvtps_ph(a, _MM_FROUND_TO_NEAREST_INT); }
 GOLEM_INLINE void store_half(uint16_t *p, vf a) { _mm256_storeu_si256(reinterpret_cast<__m256i *>(p), half_words(a)); }
 GOLEM_INLINE vf round_to_half(vf a) { return _mm512_cvtph_ps(half_words(a)); }
+GOLEM_INLINE vf load_int8(const int8_t *p) {
+  return _mm512_cvtepi32_ps(_mm512_cvtepi8_epi32(_mm_loadu_si128(reinterpret_cast<const __m128i *>(p))));
+}
 GOLEM_INLINE void store_int8(int8_t *p, vf a) {  // integral values in -128..127
   _mm_storeu_si128(reinterpret_cast<__m128i *>(p), _mm512_cvtepi32_epi8(_mm512_cvtps_epi32(a)));
 }

@@ -59,10 +59,12 @@ GOLEM_INLINE vf load_bfloat(const uint16_t *p) { return each([&](int i) { return
 GOLEM_INLINE vf load_bfloat_n(const uint16_t *p, int n) {
   return each([&](int i) { return i < n ? bfloat_to_float(p[i]) : 0.0f; });
 }
+GOLEM_INLINE vf set_half(const uint16_t *p) { return set1(half_to_float(*p)); }
 GOLEM_INLINE void store_half(uint16_t *p, vf a) {
   for (int i = 0; i < kWidth; i++) p[i] = float_to_half(a.v[i]);
 }
 GOLEM_INLINE vf round_to_half(vf a) { return each([&](int i) { return half_to_float(float_to_half(a.v[i])); }); }
+GOLEM_INLINE vf load_int8(const int8_t *p) { return each([&](int i) { return static_cast<float>(p[i]); }); }
 GOLEM_INLINE void store_int8(int8_t *p, vf a) {  // integral values in -128..127
   for (int i = 0; i < kWidth; i++) p[i] = static_cast<int8_t>(static_cast<int32_t>(a.v[i]));
 }

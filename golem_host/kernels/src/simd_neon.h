@@ -50,11 +50,17 @@ GOLEM_INLINE uint16x4_t load_words_n(const uint16_t *p, int n) {
 GOLEM_INLINE vf half_to_vf(uint16x4_t w) { return vcvt_f32_f16(vreinterpret_f16_u16(w)); }
 GOLEM_INLINE vf load_half(const uint16_t *p) { return half_to_vf(vld1_u16(p)); }
 GOLEM_INLINE vf load_half_n(const uint16_t *p, int n) { return half_to_vf(load_words_n(p, n)); }
+GOLEM_INLINE vf set_half(const uint16_t *p) { return half_to_vf(vdup_n_u16(*p)); }
 GOLEM_INLINE vf bfloat_words(uint16x4_t w) { return vreinterpretq_f32_u32(vshll_n_u16(w, 16)); }
 GOLEM_INLINE vf load_bfloat(const uint16_t *p) { return bfloat_words(vld1_u16(p)); }
 GOLEM_INLINE vf load_bfloat_n(const uint16_t *p, int n) { return bfloat_words(load_words_n(p, n)); }
 GOLEM_INLINE void store_half(uint16_t *p, vf a) { vst1_u16(p, vreinterpret_u16_f16(vcvt_f16_f32(a))); }
 GOLEM_INLINE vf round_to_half(vf a) { return vcvt_f32_f16(vcvt_f16_f32(a)); }
+GOLEM_INLINE vf load_int8(const int8_t *p) {
+  int32_t four;
+  memcpy(&four, p, 4);
+  return vcvtq_f32_s32(vmovl_s16(vget_low_s16(vmovl_s8(vreinterpret_s8_s32(vdup_n_s32(four))))));
+}
 GOLEM_INLINE void store_int8(int8_t *p, vf a) {  // integral values in -128..127
   const int16x4_t words = vmovn_s32(vcvtq_s32_f32(a));
   const int8x8_t bytes = vmovn_s16(vcombine_s16(words, words));

@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from golem_host.api import Model, ModelFileError
+from golem_host.ops import CacheType
 from golem_host.weights.gguf import Gguf, open_gguf
 from golem_host_chat.families import Family, family_of
 from golem_host_chat.passes import cache_bytes
@@ -73,9 +74,22 @@ class ChatModel(Model):
             )
         return min(share, self.context_length)
 
+    def cache_type(self, settings: Mapping[str, Any]) -> CacheType:
+        """How its caches store keys and values. Raises `ModelFileError` when its heads do not fit the type."""
+        kind = CacheType(settings["kv-type"])
+        try:
+            for spec in self._cache_specs:
+                kind.check(spec.key_dim)
+                kind.check(spec.value_dim)
+        except ValueError as error:
+            raise ModelFileError(self.path, f"--kv-type {kind.value}: {error}") from error
+        return kind
+
     def memory_bytes(self, settings: Mapping[str, Any]) -> int:
-        caches = cache_bytes(self._cache_specs, slots=settings["parallel"], context=self.slot_context(settings))
-        return self.size_bytes + caches
+        context, kind = self.slot_context(settings), self.cache_type(settings)
+        return self.size_bytes + cache_bytes(
+            self._cache_specs, slots=settings["parallel"], context=context, kv_type=kind
+        )
 
     def describe(self, settings: Mapping[str, Any]) -> str:
         slots, context = settings["parallel"], self.slot_context(settings)
@@ -89,7 +103,7 @@ class ChatModel(Model):
         context = self.slot_context(settings)
         if context < settings["context"] // settings["parallel"]:
             log.warning("%s was trained for %d positions; its slots hold no more", self.name, context)
-        return ChatRuntime(self, device, settings, context=context)
+        return ChatRuntime(self, device, settings, context=context, kv_type=self.cache_type(settings))
 
     def show(self, verbose: bool) -> dict[str, Any]:
         with open_gguf(self.path) as gguf:

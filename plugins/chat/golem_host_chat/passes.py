@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from golem_host.ops import Cache, Recording
+from golem_host.ops import Cache, CacheType, Recording
 from golem_host_chat.families import Batch, CacheSpec, Family
 
 MAX_WIDTH = 512
@@ -40,12 +40,14 @@ class Columns:
 
 
 class Passes:
-    """Caches for `slots` conversations of `context` positions each, and the recordings over them.
+    """Caches of type `kv_type` for `slots` conversations of `context` positions each, and the recordings over them.
 
     `run` is called on the device thread only.
     """
 
-    def __init__(self, family: Family, backend: Any, *, slots: int, context: int) -> None:
+    def __init__(
+        self, family: Family, backend: Any, *, slots: int, context: int, kv_type: CacheType = CacheType.F16
+    ) -> None:
         self.family = family
         self.slots = slots
         self.context = context
@@ -54,7 +56,12 @@ class Passes:
         self.cells = [cells_of(spec, context) for spec in self.specs]
         self._caches: list[Any] = [
             backend.cache(
-                slots=slots, cells=cells, kv_heads=spec.kv_heads, key_dim=spec.key_dim, value_dim=spec.value_dim
+                slots=slots,
+                cells=cells,
+                kv_heads=spec.kv_heads,
+                key_dim=spec.key_dim,
+                value_dim=spec.value_dim,
+                type=kv_type,
             )
             for spec, cells in zip(self.specs, self.cells, strict=True)
         ]
@@ -110,6 +117,12 @@ def cells_of(spec: CacheSpec, context: int) -> int:
     return min(context, spec.window + MAX_WIDTH) if spec.window else context
 
 
-def cache_bytes(specs: Sequence[CacheSpec], *, slots: int, context: int) -> int:
-    """Bytes of keys and values (float16) for all slots."""
-    return sum(2 * slots * cells_of(spec, context) * spec.kv_heads * (spec.key_dim + spec.value_dim) for spec in specs)
+def cache_bytes(specs: Sequence[CacheSpec], *, slots: int, context: int, kv_type: CacheType) -> int:
+    """Bytes of keys and values for all slots."""
+    return sum(
+        slots
+        * cells_of(spec, context)
+        * spec.kv_heads
+        * (kv_type.row_bytes(spec.key_dim) + kv_type.row_bytes(spec.value_dim))
+        for spec in specs
+    )

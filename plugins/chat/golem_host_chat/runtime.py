@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 from golem_host.api import ModelFileError, StepwiseLane
 from golem_host.devices.device import Device
+from golem_host.ops import CacheType
 from golem_host.text.tokenizer import Tokenizer, tokenizer_from_gguf
 from golem_host.weights.gguf import Gguf, open_gguf
 from golem_host_chat.families import family_of
@@ -25,7 +26,9 @@ log = logging.getLogger("golem_host.chat")
 class ChatRuntime:
     """What routes need of a loaded model. `context` is the positions of one slot, `max_tokens` the operator's cap."""
 
-    def __init__(self, model: ChatModel, device: Device, settings: Mapping[str, Any], *, context: int) -> None:
+    def __init__(
+        self, model: ChatModel, device: Device, settings: Mapping[str, Any], *, context: int, kv_type: CacheType
+    ) -> None:
         self.model = model
         self.context = context
         self.slots: int = settings["parallel"]
@@ -40,7 +43,7 @@ class ChatRuntime:
         except TemplateError as error:
             self.template_fault = error.message
             log.warning("%s; chat is refused, completion works", error.message)
-        self.passes = Passes(family_of(self._gguf), device.backend, slots=self.slots, context=context)
+        self.passes = Passes(family_of(self._gguf), device.backend, slots=self.slots, context=context, kv_type=kv_type)
         stepper = ChatStepper(self.passes, self.tokenizer, cache_ttl=settings["cache-ttl"])
         self.lane = StepwiseLane(model.name, stepper, kind="chat", queue_limit=settings["queue"])
 

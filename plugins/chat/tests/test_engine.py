@@ -12,6 +12,7 @@ from golem_host.api import BadRequest, ContextExceeded, Job, StepwiseLane
 from golem_host.devices.cpu import CpuBackend
 from golem_host.kernels import library
 from golem_host.lanes.job import End
+from golem_host.ops import CacheType
 from golem_host.testing.tiny import tiny_gguf
 from golem_host.text.tokenizer import tokenizer_from_gguf
 from golem_host.weights.gguf import open_gguf
@@ -44,10 +45,18 @@ def checkpoint(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPath
 class Engine:
     """One model's lane, run by hand."""
 
-    def __init__(self, path: Path, backend: CpuBackend, *, slots: int = 4, context: int = 128) -> None:
+    def __init__(
+        self,
+        path: Path,
+        backend: CpuBackend,
+        *,
+        slots: int = 4,
+        context: int = 128,
+        kv_type: CacheType = CacheType.F16,
+    ) -> None:
         gguf = open_gguf(path)
         self.tokenizer = tokenizer_from_gguf(gguf)
-        self.passes = Passes(family_of(gguf), backend, slots=slots, context=context)
+        self.passes = Passes(family_of(gguf), backend, slots=slots, context=context, kv_type=kv_type)
         self.stepper = ChatStepper(self.passes, self.tokenizer)
         self.lane = StepwiseLane("test", self.stepper, kind="chat")
         self.vocab_size = min(len(self.tokenizer.vocab), self.passes.family.vocab_size)
@@ -123,6 +132,31 @@ def test_a_kept_prefix_gives_the_same_answer(engine: Engine, checkpoint: Path, b
     assert repeated.cached_tokens == len(longer) - 1 and repeated.tokens == fresh.tokens
     declined = engine.answer(longer, reuse=False)
     assert declined.cached_tokens == 0 and declined.tokens == fresh.tokens
+
+
+@pytest.mark.parametrize("family", ["qwen3", "gemma3"])
+def test_a_q8_0_cache_keeps_the_promises(family: str, tmp_path: Path, backend: CpuBackend) -> None:
+    """Together as alone, with a kept prefix and a copied one; and near to what f16 computes."""
+    path = tiny_gguf(tmp_path / "m.gguf", family, quantization="Q8_0", window=8, context=256)
+    engine = Engine(path, backend, kv_type=CacheType.Q8_0)
+    prompts = [engine.prompt(length, seed) for seed, length in enumerate((70, 5, 90))]
+    prompts.append([*prompts[2][:80], *engine.prompt(5, 9)])
+    alone = [Engine(path, backend, kv_type=CacheType.Q8_0).answer(prompt).tokens for prompt in prompts]
+    jobs = [engine.submit(prompt) for prompt in prompts[:3]]
+    engine.run()
+    assert [job.value.tokens for job in jobs] == alone[:3]
+    engine.stepper._slots[jobs[2].value.slot].busy = True  # so that its prefix is copied
+    copied = engine.answer(prompts[3])
+    assert copied.tokens == alone[3] and copied.slot != jobs[2].value.slot
+    assert copied.cached_tokens == (80 if family == "qwen3" else 0)
+
+    def logits(kind: CacheType) -> np.ndarray:
+        columns = Columns()
+        columns.add(1, 0, prompts[0], output=True)
+        return Engine(path, backend, kv_type=kind).passes.run(columns)[0].copy()
+
+    f16, q8_0 = logits(CacheType.F16), logits(CacheType.Q8_0)
+    assert 0 < (f16 - q8_0).std() < 0.1 * f16.std()
 
 
 def test_a_window_is_rewound_rightly_or_not_at_all(checkpoint: Path, backend: CpuBackend, monkeypatch) -> None:

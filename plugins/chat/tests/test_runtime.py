@@ -20,7 +20,14 @@ from golem_host_chat.plugin import golem_identify, golem_models, golem_settings
 from golem_host_chat.runtime import ChatRuntime
 from golem_host_chat.sampling_params import SamplingParams
 
-SETTINGS: dict[str, Any] = {"context": 512, "parallel": 2, "max-tokens": None, "cache-ttl": 0.0, "queue": 8}
+SETTINGS: dict[str, Any] = {
+    "context": 512,
+    "parallel": 2,
+    "kv-type": "f16",
+    "max-tokens": None,
+    "cache-ttl": 0.0,
+    "queue": 8,
+}
 
 
 @pytest.fixture
@@ -73,6 +80,26 @@ def test_slots_too_small_to_use_are_refused(tmp_path: Path) -> None:
     tiny_gguf(tmp_path / "m.gguf")
     with pytest.raises(ModelFileError, match="leaves 8 positions each; raise --context or lower --parallel"):
         ChatModel(tmp_path / "m.gguf").slot_context({"context": 64, "parallel": 8})
+
+
+def test_a_q8_0_cache_takes_little_more_than_half_the_memory(tmp_path: Path, device: Device) -> None:
+    tiny_gguf(tmp_path / "m.gguf", "qwen3")
+    model = ChatModel(tmp_path / "m.gguf")
+    f16, q8_0 = (model.memory_bytes({**SETTINGS, "kv-type": kind}) - model.size_bytes for kind in ("f16", "q8_0"))
+    assert q8_0 == f16 * 34 // 64
+    runtime = model.load(device, {**SETTINGS, "kv-type": "q8_0"}, lambda share: None)
+    device.attach(runtime.lane)
+    assert _draw(runtime, device) >= 0
+
+
+def test_heads_that_do_not_fit_the_cache_are_refused(tmp_path: Path, device: Device) -> None:
+    path = tmp_path / "m.gguf"
+    tiny_gguf(path, "llama")
+    settings = {**SETTINGS, "kv-type": "q8_0"}
+    with pytest.raises(ModelFileError, match="--kv-type q8_0: .*blocks of 32 values; 16 is no multiple of 32, use f16"):
+        ChatModel(path).load(device, settings, lambda share: None)
+    found = golem_identify(path, Settings([], settings, {}))
+    assert found is not None and found.family == "llama" and "--kv-type q8_0" in found.problems[0]
 
 
 def test_a_family_that_is_not_served_is_named_with_those_that_are(tmp_path: Path) -> None:
