@@ -46,7 +46,7 @@ int64_t golem_laid_bytes(int ggml_type, int64_t m, int64_t k);
 golem_pool *golem_pool_new(int threads);
 void golem_pool_free(golem_pool *pool);
 int golem_run(golem_pool *pool, const golem_cmd *cmds, int64_t n, const int64_t *live, int64_t *failed_at);
-int64_t golem_argmax(const float *x, int64_t n);
+int64_t golem_argmax(const float *x, int64_t n, int32_t *finite);
 int golem_top_k(const float *x, int64_t n, int64_t k, int32_t *index, float *value);
 int golem_walk_strings(const uint8_t *buf, int64_t size, int64_t at, int64_t count, int64_t *offsets);
 """
@@ -176,9 +176,12 @@ class Kernels:
         """A thread pool of that many threads (1..256), the caller of `Pool.run` included."""
         return Pool(self, threads)
 
-    def argmax(self, x: NDArray[np.float32]) -> int:
-        """Index of the first largest value of x, shape (n,), n > 0. NaN counts as less than everything."""
-        return self.lib.golem_argmax(self._floats(x), x.size)
+    def argmax(self, x: NDArray[np.float32]) -> tuple[int, bool]:
+        """Index of the first largest value of x, shape (n,), n > 0, NaN less than everything; and whether all are
+        finite.
+        """
+        finite = self.ffi.new("int32_t *")
+        return self.lib.golem_argmax(self._floats(x), x.size, finite), bool(finite[0])
 
     def top_k(self, x: NDArray[np.float32], k: int) -> tuple[NDArray[np.int32], NDArray[np.float32]]:
         """Indices and values of the k largest of x, shape (n,), 0 < k <= n: largest first, ties by lower index."""

@@ -17,6 +17,8 @@ void attend_queries(const Attention &attention, const Tile &tile);
 void attend_scores(const Attention &attention, const Tile &tile, int64_t begin, int64_t end);
 void attend_weights(const Attention &attention, const Tile &tile, int64_t query);
 void attend_values(const Attention &attention, const Tile &tile, int64_t begin, int64_t end);
+int64_t argmax(const float *x, int64_t n, bool *finite);
+int64_t collect(const float *x, int64_t begin, int64_t n, float floor, int32_t *index, int64_t *count, int64_t room);
 void gate_silu(float *out, const float *gate, const float *up, int64_t n);
 void gate_gelu(float *out, const float *gate, const float *up, int64_t n);
 void gate_sigmoid(float *out, const float *gate, const float *up, int64_t n);

@@ -33,6 +33,8 @@ void fill(Kernels &table) {
   table.attend_scores = attend_scores;
   table.attend_weights = attend_weights;
   table.attend_values = attend_values;
+  table.argmax = argmax;
+  table.collect = collect;
   table.gate_silu = gate_silu;
   table.gate_gelu = gate_gelu;
   table.gate_sigmoid = gate_sigmoid;

@@ -27,6 +27,9 @@ GOLEM_INLINE vf with_sign_of(vf sign, vf magnitude) {
 GOLEM_INLINE vf where_less(vf a, vf b, vf yes, vf no) {
   return _mm256_blendv_ps(no, yes, _mm256_cmp_ps(a, b, _CMP_LT_OQ));
 }
+GOLEM_INLINE uint32_t at_least(vf a, vf b) {
+  return static_cast<uint32_t>(_mm256_movemask_ps(_mm256_cmp_ps(a, b, _CMP_GE_OQ)));
+}
 GOLEM_INLINE vf round_even(vf a) { return _mm256_round_ps(a, _MM_FROUND_TO_NEAREST_INT | _MM_FROUND_NO_EXC); }
 GOLEM_INLINE vf power_of_two(vf n) {
   return _mm256_castsi256_ps(_mm256_slli_epi32(_mm256_add_epi32(_mm256_cvtps_epi32(n), _mm256_set1_epi32(127)), 23));

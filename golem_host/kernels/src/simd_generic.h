@@ -38,6 +38,11 @@ GOLEM_INLINE vf with_sign_of(vf sign, vf magnitude) {
 GOLEM_INLINE vf where_less(vf a, vf b, vf yes, vf no) {
   return each([&](int i) { return a.v[i] < b.v[i] ? yes.v[i] : no.v[i]; });
 }
+GOLEM_INLINE uint32_t at_least(vf a, vf b) {
+  uint32_t bits = 0;
+  for (int i = 0; i < kWidth; i++) bits |= static_cast<uint32_t>(a.v[i] >= b.v[i]) << i;
+  return bits;
+}
 
 // To the nearest integer, ties to even, for |a| < 2^22: the sum's last mantissa bit is worth one.
 GOLEM_INLINE vf round_even(vf a) {

@@ -23,6 +23,10 @@ GOLEM_INLINE vf larger(vf a, vf b) { return vbslq_f32(vcgtq_f32(a, b), a, b); }
 GOLEM_INLINE vf absolute(vf a) { return vabsq_f32(a); }
 GOLEM_INLINE vf with_sign_of(vf sign, vf magnitude) { return vbslq_f32(vdupq_n_u32(0x80000000u), sign, magnitude); }
 GOLEM_INLINE vf where_less(vf a, vf b, vf yes, vf no) { return vbslq_f32(vcltq_f32(a, b), yes, no); }
+GOLEM_INLINE uint32_t at_least(vf a, vf b) {
+  const uint32_t bit[kWidth] = {1, 2, 4, 8};
+  return vaddvq_u32(vandq_u32(vcgeq_f32(a, b), vld1q_u32(bit)));
+}
 GOLEM_INLINE vf round_even(vf a) { return vrndnq_f32(a); }
 GOLEM_INLINE vf power_of_two(vf n) {
   return vreinterpretq_f32_s32(vshlq_n_s32(vaddq_s32(vcvtq_s32_f32(n), vdupq_n_s32(127)), 23));
