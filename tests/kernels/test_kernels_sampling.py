@@ -10,16 +10,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from golem_host.kernels import library
-
-pytestmark = pytest.mark.skipif(not library.library_path().is_file(), reason=library.why_missing())
-
 FLOATS = st.one_of(st.sampled_from([0.0, -0.0, 1.0, np.inf, -np.inf, np.nan]), st.floats(width=32))
-
-
-@pytest.fixture(scope="module")
-def kernels():
-    return library.load()
 
 
 def ranking(x):
@@ -34,20 +25,47 @@ def test_ranking(kernels, values, data):
     index, value = kernels.top_k(x, k)
     assert list(index) == ranking(x)[:k]
     assert np.array_equal(value, x[index], equal_nan=True)
-    assert kernels.argmax(x) == ranking(x)[0]
+    assert kernels.argmax(x) == (ranking(x)[0], bool(np.isfinite(x).all()))
 
 
-@pytest.mark.parametrize("k", [1, 40, 255, 256, 257, 5000, 30_000])
-def test_large_rows(kernels, k):
-    x = np.random.default_rng(k).integers(-2000, 2000, 30_000).astype(np.float32)
-    index, _ = kernels.top_k(x, k)
+def many(n, seed):
+    """Whole numbers, so that many are equal, in a random order."""
+    return np.random.default_rng(seed).integers(-2000, 2000, n).astype(np.float32)
+
+
+ROWS = {
+    "random": many(30_000, 1),
+    "rising": np.arange(20_000, dtype=np.float32),
+    "falling": -np.arange(20_003, dtype=np.float32),
+    "equal": np.full(20_001, -3, np.float32),
+    "banned": np.where(np.arange(20_000) % 5000 == 4000, many(20_000, 2), -np.inf).astype(np.float32),
+    "no numbers": np.where(np.arange(20_000) % 7000 == 4000, 1, np.nan).astype(np.float32),
+    "infinite": np.where(np.arange(20_000) < 2000, np.inf, many(20_000, 3)).astype(np.float32),
+}
+
+
+@pytest.mark.parametrize("k", [1, 40, 256, 257, 5000, 20_000])
+@pytest.mark.parametrize("name", ROWS)
+def test_large_rows(kernels, guarded, name, k):
+    x = guarded(ROWS[name])
+    index, value = kernels.top_k(x, k)
     assert list(index) == ranking(x)[:k]
+    assert np.array_equal(value, x[index], equal_nan=True)
 
 
-def test_ascending_rows(kernels):
-    """Every value displaces one: the worst case of the candidates' buffer."""
-    x = np.arange(20_000, dtype=np.float32)
-    assert list(kernels.top_k(x, 3)[0]) == [19_999, 19_998, 19_997]
+@pytest.mark.parametrize("name", ROWS)
+@pytest.mark.parametrize("n", [1, 15, 64, 65, 1023, 1024, 1025, 9999, 20_000])
+def test_the_largest_of_a_row(kernels, guarded, name, n):
+    x = guarded(ROWS[name][-n:])
+    assert kernels.argmax(x) == (ranking(x)[0], bool(np.isfinite(x).all()))
+
+
+@pytest.mark.parametrize("at", [0, 1000, 1040, 1999])
+@pytest.mark.parametrize("bad", [np.nan, np.inf, -np.inf])
+def test_one_value_that_is_not_finite_is_told(kernels, at, bad):
+    x = many(2000, 5)
+    x[at] = bad
+    assert kernels.argmax(x) == (ranking(x)[0], False)
 
 
 @pytest.mark.parametrize("x", [np.zeros(4), np.zeros((2, 2), np.float32), np.zeros(0, np.float32)])
