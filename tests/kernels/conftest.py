@@ -279,18 +279,18 @@ def quantized() -> type[Quantized]:
 
 
 @pytest.fixture(scope="session")
-def guarded() -> Callable[[Array], Array]:
-    """Copies an array to the end of a page that is followed by one nobody may touch."""
+def guarded() -> Callable[..., Array]:
+    """Copies an array to the end of a page that is followed by one nobody may touch; `after=True`: to the start of a
+    page that follows such a one."""
     libc = ctypes.CDLL(None, use_errno=True)
 
-    def copy(array: Array) -> Array:
+    def copy(array: Array, after: bool = False) -> Array:
         size = -(-array.nbytes // mmap.PAGESIZE) * mmap.PAGESIZE
         memory = mmap.mmap(-1, size + mmap.PAGESIZE)
         start = ctypes.addressof(ctypes.c_char.from_buffer(memory))
-        assert libc.mprotect(ctypes.c_void_p(start + size), ctypes.c_size_t(mmap.PAGESIZE), 0) == 0
-        result = (
-            np.frombuffer(memory, np.uint8, array.nbytes, size - array.nbytes).view(array.dtype).reshape(array.shape)
-        )
+        guard, at = (0, mmap.PAGESIZE) if after else (size, size - array.nbytes)
+        assert libc.mprotect(ctypes.c_void_p(start + guard), ctypes.c_size_t(mmap.PAGESIZE), 0) == 0
+        result = np.frombuffer(memory, np.uint8, array.nbytes, at).view(array.dtype).reshape(array.shape)
         result[...] = array
         return result
 
