@@ -58,7 +58,7 @@ class Job:
 
     def _memory(self, ours: Server, theirs: Server, size: Size) -> Memory:
         for server in (ours, theirs):
-            measures.draw(server, Random(MEMORY))
+            measures.fill(server, Random(MEMORY), size)
         file = self.path.stat().st_size / 2**20
         return Memory(self.path.name, file, cache_mib(self.path, size), resident(ours), resident(theirs))
 

@@ -10,7 +10,7 @@ from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
 
-from servers import Reads, Server
+from servers import Reads, Server, Size
 
 PROMPT = 480
 """Tokens of a long prompt."""
@@ -45,6 +45,13 @@ def draw_together(server: Server, chance: random.Random, clients: int = 4) -> fl
         started = time.perf_counter()
         list(pool.map(lambda tokens: server.complete(tokens, DRAWN), prompts))
         return clients * DRAWN / (time.perf_counter() - started)
+
+
+def fill(server: Server, chance: random.Random, size: Size) -> None:
+    """Use every position of every slot, so that all caches and weights are in memory."""
+    prompts = [prompt(chance, size.context // size.slots - 1) for _ in range(size.slots)]
+    with ThreadPoolExecutor(size.slots) as pool:
+        list(pool.map(lambda tokens: server.complete(tokens, 1), prompts))
 
 
 def draw_beside_other_work(server: Server, chance: random.Random) -> float:

@@ -42,13 +42,18 @@ def setting(size: Size, rounds: int, peers: set[str]) -> dict[str, str]:
 
 def plain(facts: Mapping[str, str], results: Sequence[Result]) -> str:
     lines = [f"{name}: {fact}" for name, fact in facts.items()]
-    return "\n".join([*lines, "", table(HEADINGS, [_cells(result) for result in results])])
+    if results:
+        lines += ["", table(HEADINGS, [_cells(result) for result in results])]
+    return "\n".join(lines)
 
 
 def markdown(facts: Mapping[str, str], results: Sequence[Result]) -> str:
     """Two tables: the facts, and the results."""
-    rows = [[result.row.name, *_cells(result)] for result in results]
-    return "\n\n".join([_grid(["", ""], facts.items()), _grid(["row", *(name.lower() for name in HEADINGS)], rows)])
+    tables = [_grid(["", ""], facts.items())]
+    if results:
+        rows = [[result.row.name, *_cells(result)] for result in results]
+        tables.append(_grid(["row", *(name.lower() for name in HEADINGS)], rows))
+    return "\n\n".join(tables)
 
 
 def as_json(facts: Mapping[str, str], results: Sequence[Result], memories: Sequence[Memory]) -> str:
@@ -65,10 +70,9 @@ def memory_line(memory: Memory) -> str:
     ours, theirs = memory.ours, memory.theirs
     return (
         f"Serving {memory.model} ({memory.file:.0f} MiB, caches {memory.caches:.0f} MiB): golem-host holds "
-        f"{ours.pss:.0f} MiB (its share; resident {ours.rss:.0f}, private {ours.anonymous:.0f}, in huge pages "
-        f"{ours.huge:.0f}), without the caches {memory.times_file:.2f} times the file, wanted at most {WANTED}: "
-        f"{verdict}. llama-server holds {theirs.pss:.0f} MiB (resident {theirs.rss:.0f}, private "
-        f"{theirs.anonymous:.0f}, in huge pages {theirs.huge:.0f})."
+        f"{ours.rss:.0f} MiB (private {ours.anonymous:.0f}, in huge pages {ours.huge:.0f}), without the caches "
+        f"{memory.times_file:.2f} times the file, wanted at most {WANTED}: {verdict}. llama-server holds "
+        f"{theirs.rss:.0f} MiB (private {theirs.anonymous:.0f}, in huge pages {theirs.huge:.0f})."
     )
 
 

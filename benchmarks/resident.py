@@ -16,19 +16,18 @@ WANTED = 1.15
 
 @dataclass(frozen=True)
 class Resident:
-    """MiB: resident in all, its proportional share of what others map too, private memory, and what of that is in huge
-    pages.
+    """MiB: resident in all (pages of the mapped file too, whoever else maps them), private memory, and what of that is
+    in huge pages.
     """
 
     rss: float
-    pss: float
     anonymous: float
     huge: float
 
 
 @dataclass(frozen=True)
 class Memory:
-    """What serving a file took after its rows had run; sizes in MiB."""
+    """What serving a file took when every slot was full; sizes in MiB."""
 
     model: str
     file: float
@@ -38,7 +37,7 @@ class Memory:
 
     @property
     def times_file(self) -> float:
-        return (self.ours.pss - self.caches) / self.file
+        return (self.ours.rss - self.caches) / self.file
 
 
 def resident(server: Server) -> Resident:
@@ -47,7 +46,7 @@ def resident(server: Server) -> Resident:
         name, *rest = line.split()
         if rest and rest[-1] == "kB":
             fields[name] = int(rest[0]) / 1024
-    return Resident(fields["Rss:"], fields["Pss:"], fields["Anonymous:"], fields["AnonHugePages:"])
+    return Resident(fields["Rss:"], fields["Anonymous:"], fields["AnonHugePages:"])
 
 
 def cache_mib(model: Path, size: Size) -> float:
