@@ -73,6 +73,14 @@ CORE: tuple[Setting, ...] = (
     ),
     Setting("threads", integer(1, 1024), physical_cores, "Compute threads of the CPU device.", metavar="N"),
     Setting(
+        "repack",
+        boolean,
+        True,
+        "Re-lay weights in memory when a model is loaded, which computes faster; off, they are read from the mapped "
+        "file, whose pages other processes share.",
+        is_flag=True,
+    ),
+    Setting(
         "queue", integer(1, 1_000_000), 512, "Waiting requests per model; past it 503 with Retry-After.", metavar="N"
     ),
     Setting(

@@ -62,7 +62,7 @@ class Host:
         def make() -> Any:
             from golem_host.devices.cpu import CpuBackend
 
-            return CpuBackend(threads=self.settings["threads"])
+            return CpuBackend(threads=self.settings["threads"], repack=self.settings["repack"])
 
         return make
 

@@ -42,6 +42,7 @@ const char *golem_isa(void);
 const char *golem_error_text(int code);
 int golem_act_kind(int ggml_type);
 int64_t golem_act_bytes(int kind, int64_t n);
+int64_t golem_tile_rows(int ggml_type);
 int64_t golem_laid_bytes(int ggml_type, int64_t m, int64_t k);
 golem_pool *golem_pool_new(int threads);
 void golem_pool_free(golem_pool *pool);
@@ -167,6 +168,10 @@ class Kernels:
     def act_bytes(self, kind: int, n: int) -> int:
         """Bytes of one activation row of n values; 0 when n does not fit the kind's blocks."""
         return self.lib.golem_act_bytes(kind, n)
+
+    def tile_rows(self, ggml_type: int) -> int:
+        """Rows that `Op.LAY` lays together; 0 where this instruction set multiplies the type as stored."""
+        return self.lib.golem_tile_rows(ggml_type)
 
     def laid_bytes(self, ggml_type: int, m: int, k: int) -> int:
         """Bytes of weights (m, k) re-laid by `Op.LAY`; 0 where this instruction set multiplies them as stored."""

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import logging
+from collections.abc import Callable
 from functools import cached_property
 from weakref import WeakKeyDictionary
 
@@ -11,6 +12,7 @@ from numpy.typing import NDArray
 
 from golem_host.devices.cpu.cache import CpuCache
 from golem_host.devices.cpu.program import Program
+from golem_host.devices.cpu.resident import Resident, ResidentWeights, multipliers
 from golem_host.devices.cpu.state import CpuState
 from golem_host.kernels import library
 from golem_host.ops.recording import Recording
@@ -24,12 +26,13 @@ log = logging.getLogger("golem_host.devices.cpu")
 class CpuBackend:
     """Compiles recordings for this processor, with `threads` compute threads, the device thread included.
 
-    `native=False` computes everything with the torch twins.
+    `native=False` computes everything with the torch twins. `repack=False` leaves weights where the file is mapped.
     """
 
-    def __init__(self, *, threads: int, native: bool = True) -> None:
+    def __init__(self, *, threads: int, native: bool = True, repack: bool = True) -> None:
         self.threads = threads
         self.kernels = library.load() if native else None
+        self._resident = ResidentWeights(self.kernels, threads) if self.kernels is not None and repack else None
         self._transposed: WeakKeyDictionary[Tensor, NDArray[np.float32]] = WeakKeyDictionary()
         self._vectors: WeakKeyDictionary[Tensor, NDArray[np.float32]] = WeakKeyDictionary()
         if native and self.kernels is None:
@@ -44,6 +47,19 @@ class CpuBackend:
         """The compute threads."""
         assert self.kernels is not None
         return self.kernels.pool(self.threads)
+
+    def prepare(self, recording: Recording, progress: Callable[[float], None]) -> None:
+        """Bring the weights that `recording` multiplies by into memory, in the order this processor reads them fastest.
+
+        Recordings compiled afterwards use them; the bits of results stay the same. Their memory is given back when the
+        file's tensors are gone. `progress` takes the share done. May run beside a pass, on any thread.
+        """
+        if self._resident is not None:
+            self._resident.take(multipliers(recording), progress)
+
+    def resident(self, tensor: Tensor) -> Resident:
+        """Where a weight that products read lies."""
+        return Resident(tensor.data, laid=False) if self._resident is None else self._resident.get(tensor)
 
     def compile(self, recording: Recording) -> Program:
         return Program(self, recording)

@@ -10,6 +10,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from golem_host.devices.cpu.cache import CpuCache
+from golem_host.devices.cpu.resident import Resident
 from golem_host.devices.cpu.state import CpuState
 from golem_host.kernels.library import Kernels, RopeAxes
 from golem_host.kernels.library import Op as Kernel
@@ -52,7 +53,8 @@ class Step:
     """One entry of a program before memory is planned: a native command (`kernel`) or a torch twin (`command`).
 
     `pointers` holds what each pointer slot shows: tensors of the pass, weights, vectors, arrays, or None. `live_axis`
-    (slot, axis) asks for the index of an axis in an integer slot.
+    (slot, axis) asks for the index of an axis in an integer slot. `multiplied` is what a product multiplies, or what is
+    quantized for products; `with_next` lets a product run at the same time as the next step.
     """
 
     axis: Axis
@@ -65,19 +67,25 @@ class Step:
     floats: list[float] = field(default_factory=list)
     live_axis: tuple[int, Axis] | None = None
     command: Command | None = None
+    multiplied: Ref | None = None
+    with_next: bool = False
 
 
 class Lowering:
-    """Turns the commands of one recording into steps. Without `kernels` every step is a torch twin."""
+    """Turns the commands of one recording into steps. Without `kernels` every step is a torch twin.
 
-    def __init__(self, kernels: Kernels | None) -> None:
-        self._kernels = kernels
+    `resident` says where weights lie that products read.
+    """
+
+    def __init__(self, kernels: Kernels | None, resident: Callable[[Tensor], Resident]) -> None:
+        self.kernels = kernels
+        self.resident = resident
         self._activations: dict[tuple[Ref, int, int], Ref] = {}
         self.steps: list[Step] = []
 
     def lower(self, command: Command) -> None:
         lower = _LOWER.get(type(command.op))
-        if self._kernels is None or lower is None or not self._takes_types(command):
+        if self.kernels is None or lower is None or not self._takes_types(command):
             self.steps.append(self._twin(command))
             return
         step = lower(self, command.op, command.output, *command.inputs)
@@ -86,12 +94,12 @@ class Lowering:
 
     def _takes_types(self, command: Command) -> bool:
         """Whether the library multiplies by and looks up rows of these weight types."""
-        assert self._kernels is not None
+        assert self.kernels is not None
         if not isinstance(command.op, Linear | Rows | ExpertLinear):
             return True
         tensor = next(each for each in command.inputs if isinstance(each, Tensor))
-        kind = self._kernels.act_kind(tensor.type)
-        return kind >= 0 and (kind == ACT_F32 or self._kernels.act_bytes(kind, tensor.shape[-1]) > 0)
+        kind = self.kernels.act_kind(tensor.type)
+        return kind >= 0 and (kind == ACT_F32 or self.kernels.act_bytes(kind, tensor.shape[-1]) > 0)
 
     def _twin(self, command: Command) -> Step:
         reads = [each for each in command.inputs if isinstance(each, Ref)]
@@ -100,15 +108,17 @@ class Lowering:
 
     def activation(self, x: Ref, weight: Tensor) -> Ref:
         """`x` as the activation rows a product with `weight` wants; products that share an input share them."""
-        assert self._kernels is not None
-        kind, n = self._kernels.act_kind(weight.type), weight.shape[-1]
+        assert self.kernels is not None
+        kind, n = self.kernels.act_kind(weight.type), weight.shape[-1]
         if kind == ACT_F32:
             return x
         key = (x.root, kind, n)
         if key not in self._activations:
             inner = x.width // n
-            out = Ref(x.recording, x.axis, (inner, self._kernels.act_bytes(kind, n)), "u8")
-            self.steps.append(_step(Kernel.ACT, out, [out, x], [n, kind, inner]))
+            out = Ref(x.recording, x.axis, (inner, self.kernels.act_bytes(kind, n)), "u8")
+            step = _step(Kernel.ACT, out, [out, x], [n, kind, inner])
+            step.multiplied = x.root
+            self.steps.append(step)
             self._activations[key] = out
         return self._activations[key]
 
@@ -132,7 +142,11 @@ def _rows(_: Lowering, op: Rows, out: Ref, table: Tensor, ids: Ref) -> Step:
 
 def _linear(low: Lowering, op: Linear, out: Ref, x: Ref, weight: Tensor, bias: Tensor | None) -> Step:
     activation = low.activation(x, weight)
-    return _step(Kernel.MATMUL, out, [out, activation, weight, _vector(bias)], [*weight.shape, weight.type])
+    held = low.resident(weight)
+    ints = [*weight.shape, weight.type, held.laid]
+    step = _step(Kernel.MATMUL, out, [out, activation, held.data, _vector(bias)], ints)
+    step.multiplied = x.root
+    return step
 
 
 def _route(_: Lowering, op: Route, out: Ref, logits: Ref, scale: Tensor | None) -> Step:
@@ -142,8 +156,12 @@ def _route(_: Lowering, op: Route, out: Ref, logits: Ref, scale: Tensor | None) 
 def _expert_linear(low: Lowering, op: ExpertLinear, out: Ref, x: Ref, routes: Ref, weight: Tensor) -> Step:
     experts, stride, k = weight.shape
     used, m = out.shape
-    ints = [m, k, weight.type, experts, used, x.width // k, stride, op.first]
-    return _step(Kernel.EXPERTS, out, [out, low.activation(x, weight), routes, weight], ints)
+    assert low.kernels is not None
+    held = low.resident(weight)
+    if held.laid and op.first % low.kernels.tile_rows(weight.type):
+        held = Resident(weight.data, laid=False)  # rows that begin within a tile
+    ints = [m, k, weight.type, experts, used, x.width // k, stride, op.first, held.laid]
+    return _step(Kernel.EXPERTS, out, [out, low.activation(x, weight), routes, held.data], ints)
 
 
 def _mix(_: Lowering, op: Mix, out: Ref, y: Ref, routes: Ref) -> Step:

@@ -24,11 +24,13 @@ def plan(steps: Sequence[Step], kept: Iterable[Ref]) -> tuple[dict[Ref, int], in
     """Offsets in the arena by root tensor, and the arena's size in bytes.
 
     `kept` stay readable to the end of the pass (outputs, named intermediates). A step's output takes over the memory of
-    an input it may work in place on, when nothing reads that input later. First fit in order of birth.
+    an input it may work in place on, when nothing reads that input later. Steps that run at the same time share no
+    memory. First fit in order of birth.
     """
     last = _last_uses(steps, kept)
     offsets: dict[Ref, int] = {}
     free: list[tuple[int, int]] = []
+    given_up: list[Ref] = []
     size = 0
     for now, step in enumerate(steps):
         out = step.writes.root if step.writes is not None else None
@@ -44,9 +46,11 @@ def plan(steps: Sequence[Step], kept: Iterable[Ref]) -> tuple[dict[Ref, int], in
             if out not in last:
                 last[out] = now
                 dying.append(out)
-        for ref in dying:
-            if ref is not taken_over:
+        given_up += [ref for ref in dying if ref is not taken_over]
+        if not step.with_next:
+            for ref in given_up:
                 _give(free, offsets[ref], size_of(ref))
+            given_up.clear()
     return offsets, size
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -10,6 +11,7 @@ from numpy.typing import NDArray
 
 from golem_host.devices.cpu.lowering import Lowering, Step, Transposed, Vector
 from golem_host.devices.cpu.plan import ALIGNMENT, plan, size_of
+from golem_host.devices.cpu.together import together
 from golem_host.ops.recording import DTYPES, Recording, Ref
 from golem_host.weights.tensor import Tensor
 
@@ -27,10 +29,10 @@ class Program:
         self._backend = backend
         self._recording = recording
         self._axes = {axis: index for index, axis in enumerate(recording.axes)}
-        lowering = Lowering(backend.kernels)
+        lowering = Lowering(backend.kernels, backend.resident)
         for command in recording.commands:
             lowering.lower(command)
-        self._steps = lowering.steps
+        self._steps = together(lowering.steps)
         kept = list(recording.outputs.values())
         if recording.keep_names:
             kept += recording.names.values()
@@ -73,11 +75,10 @@ class Program:
     def _steps_without(self, inputs: set[Ref]) -> list[Step]:
         """The steps as the planner sees them: inputs have memory of their own."""
         return [
-            Step(
-                s.axis,
-                [r for r in s.reads if r.root not in inputs],
-                s.writes,
-                [r for r in s.in_place if r.root not in inputs],
+            replace(
+                s,
+                reads=[r for r in s.reads if r.root not in inputs],
+                in_place=[r for r in s.in_place if r.root not in inputs],
             )
             for s in self._steps
         ]
@@ -111,6 +112,8 @@ class Program:
                 command.p[slot] = ffi.cast("void *", self._address(pointer))
             for slot, value in enumerate(step.ints):
                 command.i[slot] = int(value)
+            if step.with_next:
+                command.i[4] = 1
             for slot, value in enumerate(step.floats):
                 command.f[slot] = value
             if step.live_axis is not None:

@@ -202,6 +202,7 @@ const char *golem_isa(void);       /* "generic", "avx2", "avx512-vnni", "neon": 
 const char *golem_error_text(int code);
 int golem_act_kind(int ggml_type); /* golem_act that MATMUL wants with these weights, -1 where the type is not supported */
 int64_t golem_act_bytes(int kind, int64_t n); /* bytes of one activation row, a multiple of 4; 0 where n does not fit */
+int64_t golem_tile_rows(int ggml_type); /* rows that GOLEM_OP_LAY lays together, 0 where it does not */
 int64_t golem_laid_bytes(int ggml_type, int64_t m, int64_t k); /* bytes of W[m,k] re-laid by GOLEM_OP_LAY, 0 where that is not possible */
 
 golem_pool *golem_pool_new(int threads); /* threads (1..256) include the caller of golem_run; NULL on failure */

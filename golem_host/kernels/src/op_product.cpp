@@ -96,6 +96,11 @@ int run_lay(const Command &c) {
 
 }  // namespace golem
 
+int64_t golem_tile_rows(int ggml_type) {
+  if (golem::block_info(ggml_type).n == 0 || golem::kernels().layout[ggml_type].lay == nullptr) return 0;
+  return golem::kernels().product_rows[ggml_type];
+}
+
 int64_t golem_laid_bytes(int ggml_type, int64_t m, int64_t k) {
   const golem::BlockInfo info = golem::block_info(ggml_type);
   if (info.n == 0 || !golem::sizes_fit(m, k) || k % info.n != 0) return 0;

@@ -103,7 +103,8 @@ class ChatModel(Model):
         context = self.slot_context(settings)
         if context < settings["context"] // settings["parallel"]:
             log.warning("%s was trained for %d positions; its slots hold no more", self.name, context)
-        return ChatRuntime(self, device, settings, context=context, kv_type=self.cache_type(settings))
+        kv_type = self.cache_type(settings)
+        return ChatRuntime(self, device, settings, context=context, kv_type=kv_type, progress=progress)
 
     def show(self, verbose: bool) -> dict[str, Any]:
         with open_gguf(self.path) as gguf:

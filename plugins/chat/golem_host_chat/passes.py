@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -66,6 +66,13 @@ class Passes:
             for spec, cells in zip(self.specs, self.cells, strict=True)
         ]
         self._programs: dict[int, Any] = {}
+
+    def prepare(self, progress: Callable[[float], None]) -> None:
+        """Bring the weights into memory and compile the narrowest pass, so that the first answer waits for neither.
+        `progress` takes the share done.
+        """
+        self._backend.prepare(record(self.family, self._caches, width=1, outputs=self.slots), progress)
+        self._program(1)
 
     def run(self, columns: Columns) -> NDArray[np.float32]:
         """Logits (outputs, vocab_size) of the wanted columns, valid until the next pass."""

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import logging
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from typing import TYPE_CHECKING, Any
 
 from golem_host.api import ModelFileError, StepwiseLane
@@ -27,7 +27,14 @@ class ChatRuntime:
     """What routes need of a loaded model. `context` is the positions of one slot, `max_tokens` the operator's cap."""
 
     def __init__(
-        self, model: ChatModel, device: Device, settings: Mapping[str, Any], *, context: int, kv_type: CacheType
+        self,
+        model: ChatModel,
+        device: Device,
+        settings: Mapping[str, Any],
+        *,
+        context: int,
+        kv_type: CacheType,
+        progress: Callable[[float], None],
     ) -> None:
         self.model = model
         self.context = context
@@ -44,6 +51,7 @@ class ChatRuntime:
             self.template_fault = error.message
             log.warning("%s; chat is refused, completion works", error.message)
         self.passes = Passes(family_of(self._gguf), device.backend, slots=self.slots, context=context, kv_type=kv_type)
+        self.passes.prepare(progress)
         stepper = ChatStepper(self.passes, self.tokenizer, cache_ttl=settings["cache-ttl"])
         self.lane = StepwiseLane(model.name, stepper, kind="chat", queue_limit=settings["queue"])
 
