@@ -14,12 +14,14 @@ import pytest
 
 from golem_host.devices.cpu import CpuCache
 from golem_host.kernels.library import Act, GateKind, Op, RopeAxes, RopeStyle, Weighting
+from golem_host.ops import CacheType
 from golem_host.weights.types import GgmlType
 from kernel_replay import ReplayKernels
 
 SIZES = (1, 2, 3, 4, 5, 7, 8, 9, 15, 16, 17, 31, 32, 33, 65)
 ROWS = (1, 2, 5)
 SLOTS = 2
+GGML_TYPES = {CacheType.F16: 0, CacheType.Q8_0: 8}
 ROUTE = np.dtype([("expert", np.int32), ("weight", np.float32)])
 
 
@@ -101,30 +103,47 @@ CELLS = 21
 """Of a ring: no whole number of anything."""
 
 
-def cache(m: Maker, key_dim: int, value_dim: int) -> CpuCache:
-    made = CpuCache(slots=SLOTS, cells=CELLS, kv_heads=2, key_dim=key_dim, value_dim=value_dim)
-    for array in (made.keys, made.values):
-        array[...] = m.x(*array.shape).astype(array.dtype)
+KV_HEADS = 2
+
+
+def cache(m: Maker, kind: CacheType, key_dim: int, value_dim: int) -> CpuCache:
+    """Full of random keys and values."""
+    sizes = {"slots": SLOTS, "cells": CELLS, "kv_heads": KV_HEADS, "key_dim": key_dim, "value_dim": value_dim}
+    made = CpuCache(**sizes, type=kind)
+    for slot in range(SLOTS):
+        for cell in range(CELLS):
+            made.write(slot, cell, m.x(KV_HEADS, key_dim), m.x(KV_HEADS, value_dim))
     return made
 
 
-def stored(m: Maker) -> Call:
-    """Into the last cell of the last slot."""
-    into, positions = cache(m, m.n, m.n + 1), np.arange(m.rows, dtype=np.int32) + 2 * CELLS - m.rows
-    slots = np.full(m.rows, SLOTS - 1, np.int32)
-    p = [into.keys, into.values, m.x(m.rows, 2, m.n), m.x(m.rows, 2, m.n + 1), slots, positions]
-    return Call(p, [2, m.n, m.n + 1, CELLS, SLOTS])
+def head_dims(m: Maker, kind: CacheType, more: int) -> tuple[int, int]:
+    """Of keys and values: one of them is `more` than the other, or as many blocks."""
+    by = 32 if kind is CacheType.Q8_0 else 1
+    return by * (m.n % 8 + max(0, more) + 1), by * (m.n % 8 + max(0, -more) + 1)
 
 
-def attention(window: int, key_more: int, value_more: int) -> Callable[[Maker], Call]:
-    """Over rings that are full, or with a window that ends at the last cell of the last slot."""
+def stored(kind: CacheType) -> Callable[[Maker], Call]:
+    """Up to the last cell of the last slot."""
 
     def make(m: Maker) -> Call:
-        hd, vd = m.n + key_more, m.n + value_more
-        over, positions = cache(m, hd, vd), np.full(m.rows, (2 if window else 1) * CELLS - 1, np.int32)
+        hd, vd = head_dims(m, kind, -1)
+        into, positions = cache(m, kind, hd, vd), np.arange(m.rows, dtype=np.int32) + 2 * CELLS - m.rows
+        slots = np.full(m.rows, SLOTS - 1, np.int32)
+        p = [into.keys, into.values, m.x(m.rows, KV_HEADS, hd), m.x(m.rows, KV_HEADS, vd), slots, positions]
+        return Call(p, [KV_HEADS, hd, vd, CELLS, SLOTS, GGML_TYPES[kind]])
+
+    return make
+
+
+def attention(kind: CacheType, window: int, more: int) -> Callable[[Maker], Call]:
+    """Over a ring that is full, or with a window that ends at the last cell of the last slot."""
+
+    def make(m: Maker) -> Call:
+        hd, vd = head_dims(m, kind, more)
+        over, positions = cache(m, kind, hd, vd), np.full(m.rows, (2 if window else 1) * CELLS - 1, np.int32)
         slots = np.full(m.rows, SLOTS - 1, np.int32)
         p = [m.out(m.rows, 6, vd), m.x(m.rows, 6, hd), over.keys, over.values, slots, positions]
-        return Call(p, [6, 2, hd, vd, CELLS, SLOTS, window], [hd**-0.5])
+        return Call(p, [6, KV_HEADS, hd, vd, CELLS, SLOTS, window, GGML_TYPES[kind]], [hd**-0.5])
 
     return make
 
@@ -185,10 +204,10 @@ CASES: dict[str, tuple[Op, Callable[[Maker], Call]]] = {
     **{f"rope_angles_{axes.name}": (Op.ROPE_ANGLES, angles(axes)) for axes in RopeAxes},
     **{f"rope_{s.name}_{beyond}": (Op.ROPE, rotation(s, beyond)) for s in RopeStyle for beyond in (0, 1)},
     **{f"gate_{kind.name}": (Op.GATE, gate(kind)) for kind in GateKind},
-    "store": (Op.STORE, stored),
-    "attention_short_keys": (Op.ATTN, attention(0, 0, 1)),
-    "attention_short_values": (Op.ATTN, attention(0, 1, 0)),
-    "attention_window": (Op.ATTN, attention(5, 0, 0)),
+    **{f"store_{kind.value}": (Op.STORE, stored(kind)) for kind in CacheType},
+    **{f"attention_{kind.value}_short_keys": (Op.ATTN, attention(kind, 0, -1)) for kind in CacheType},
+    **{f"attention_{kind.value}_short_values": (Op.ATTN, attention(kind, 0, 1)) for kind in CacheType},
+    **{f"attention_{kind.value}_window": (Op.ATTN, attention(kind, 5, 0)) for kind in CacheType},
     "gate_SIGMOID_alone": (Op.GATE, gate(GateKind.SIGMOID, up=False)),
     "add": (Op.ADD, elementwise(False)),
     "add_row": (Op.ADD, elementwise(True)),
