@@ -182,14 +182,17 @@ class Kernels:
         return Pool(self, threads)
 
     def argmax(self, x: NDArray[np.float32]) -> tuple[int, bool]:
-        """Index of the first largest value of x, shape (n,), n > 0, NaN less than everything; and whether all are
-        finite.
-        """
+        """Index of the first largest value of x, shape (n,), n > 0, NaN less than all; if all are finite."""
         finite = self.ffi.new("int32_t *")
-        return self.lib.golem_argmax(self._floats(x), x.size, finite), bool(finite[0])
+        index = self.lib.golem_argmax(self._floats(x), x.size, finite)
+        if index < 0:
+            raise MemoryError
+        return index, bool(finite[0])
 
     def top_k(self, x: NDArray[np.float32], k: int) -> tuple[NDArray[np.int32], NDArray[np.float32]]:
-        """Indices and values of the k largest of x, shape (n,), 0 < k <= n: largest first, ties by lower index."""
+        """Indices and values of the k largest of x, shape (n,), 0 < k <= n: largest first, ties by lower index, NaN
+        less than all.
+        """
         values = self._floats(x)
         if not 0 < k <= x.size:
             raise ValueError(f"k must be 1..{x.size}, got {k}")

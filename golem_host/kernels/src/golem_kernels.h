@@ -211,7 +211,8 @@ void golem_pool_free(golem_pool *pool);
  * have run. One golem_run at a time per pool (else GOLEM_E_BUSY). */
 int golem_run(golem_pool *pool, const golem_cmd *cmds, int64_t n, const int64_t *live, int64_t *failed_at);
 
-/* First index of the largest value, NaN below all; -1 for n <= 0. *finite: 1 when no value is NaN or infinite, else 0. */
+/* First index of the largest value, NaN below all; -1 for n <= 0 or without memory. *finite: 1 when no value is NaN or
+ * infinite, else 0. */
 int64_t golem_argmax(const float *x, int64_t n, int32_t *finite);
 /* The k largest of x f32[n] (NaN below all), largest first, ties by lower index. 0 < k <= n, else GOLEM_E_SHAPE. */
 int golem_top_k(const float *x, int64_t n, int64_t k, int32_t *index, float *value);

@@ -33,7 +33,7 @@ void fill(Kernels &table) {
   table.attend_scores = attend_scores;
   table.attend_weights = attend_weights;
   table.attend_values = attend_values;
-  table.argmax = argmax;
+  table.block_maxima = block_maxima;
   table.collect = collect;
   table.gate_silu = gate_silu;
   table.gate_gelu = gate_gelu;

@@ -45,6 +45,8 @@ constexpr int64_t kMaxTaps = 16;        // of a convolution
 constexpr int64_t kDeltaColumns = 32;   // of a head's state that one thread takes through the rows
 constexpr int64_t kMaxDeltaKeys = 256;  // key_dim
 
+constexpr int64_t kMaximaBlock = 512;
+
 struct Kernels {
   const char *name;
   ProductFn product[kTypes];        // of weight rows as a file stores them; nullptr for unsupported types
@@ -65,11 +67,11 @@ struct Kernels {
   void (*attend_scores)(const Attention &attention, const Tile &tile, int64_t begin, int64_t end);
   void (*attend_weights)(const Attention &attention, const Tile &tile, int64_t query);
   void (*attend_values)(const Attention &attention, const Tile &tile, int64_t begin, int64_t end);
-  // The first index of the largest of x[n], NaN below all; *finite: whether every value is.
-  int64_t (*argmax)(const float *x, int64_t n, bool *finite);
-  // Appends the indices of values of at least `floor`, from `begin` on, to index[*count..room), as far as there is surely
-  // room; where it stopped.
-  int64_t (*collect)(const float *x, int64_t begin, int64_t n, float floor, int32_t *index, int64_t *count, int64_t room);
+  // The largest of every kMaximaBlock values of x[n], NaN below all; whether every value is finite.
+  bool (*block_maxima)(const float *x, int64_t n, float *maxima);
+  // Appends the indices in begin..end of values of at least `floor` to index[*count..room), as far as there is surely room;
+  // where it stopped.
+  int64_t (*collect)(const float *x, int64_t begin, int64_t end, float floor, int32_t *index, int64_t *count, int64_t room);
   void (*gate_silu)(float *out, const float *gate, const float *up, int64_t n);
   void (*gate_gelu)(float *out, const float *gate, const float *up, int64_t n);
   void (*gate_sigmoid)(float *out, const float *gate, const float *up, int64_t n);  // up may be nullptr: ones

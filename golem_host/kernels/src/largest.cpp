@@ -10,17 +10,15 @@ namespace {
 
 constexpr int kTogether = 4;
 constexpr int64_t kStep = kTogether * kWidth;
+static_assert(kMaximaBlock % kStep == 0, "whole steps");
 
 }  // namespace
 
-int64_t argmax(const float *x, int64_t n, bool *finite) {
-  constexpr int64_t kBlock = 16 * kStep;
-  float best = -INFINITY;
-  int64_t best_at = -1;
+bool block_maxima(const float *x, int64_t n, float *maxima) {
   vf poison = zero();  // NaN once a value was NaN or infinite
   bool tail_finite = true;
-  for (int64_t begin = 0; begin < n; begin += kBlock) {
-    const int64_t end = n - begin < kBlock ? n : begin + kBlock;
+  for (int64_t begin = 0; begin < n; begin += kMaximaBlock) {
+    const int64_t end = n - begin < kMaximaBlock ? n : begin + kMaximaBlock;
     vf m[kTogether], p[kTogether];
     for (int j = 0; j < kTogether; j++) m[j] = set1(-INFINITY);
     for (int j = 0; j < kTogether; j++) p[j] = zero();
@@ -38,23 +36,15 @@ int64_t argmax(const float *x, int64_t n, bool *finite) {
       if (x[i] > top) top = x[i];
       if (!(x[i] - x[i] == 0.0f)) tail_finite = false;
     }
-    if (top > best) {
-      best = top;
-      best_at = begin;
-      while (x[best_at] != top) best_at++;
-    }
+    maxima[begin / kMaximaBlock] = top;
   }
-  *finite = tail_finite && sum(poison) == 0.0f;
-  if (best_at >= 0) return best_at;
-  for (int64_t i = 0; i < n; i++)
-    if (x[i] == x[i]) return i;  // -infinity is the largest
-  return 0;
+  return tail_finite && sum(poison) == 0.0f;
 }
 
-int64_t collect(const float *x, int64_t begin, int64_t n, float floor, int32_t *index, int64_t *count, int64_t room) {
+int64_t collect(const float *x, int64_t begin, int64_t end, float floor, int32_t *index, int64_t *count, int64_t room) {
   const vf least = set1(floor);
   int64_t i = begin, found = *count;
-  for (; i + kStep <= n && found + kStep <= room; i += kStep) {
+  for (; i + kStep <= end && found + kStep <= room; i += kStep) {
     uint32_t bits[kTogether], any = 0;
     for (int j = 0; j < kTogether; j++) {
       bits[j] = at_least(load(x + i + j * kWidth), least);
@@ -62,10 +52,10 @@ int64_t collect(const float *x, int64_t begin, int64_t n, float floor, int32_t *
     }
     if (any == 0) continue;
     for (int j = 0; j < kTogether; j++)
-      for (int at = 0; bits[j] != 0; at++, bits[j] >>= 1)
-        if (bits[j] & 1u) index[found++] = static_cast<int32_t>(i + j * kWidth + at);
+      for (uint32_t left = bits[j]; left != 0; left &= left - 1)
+        index[found++] = static_cast<int32_t>(i + j * kWidth + __builtin_ctz(left));
   }
-  for (; n - i < kStep && i < n && found < room; i++)
+  for (; end - i < kStep && i < end && found < room; i++)
     if (x[i] >= floor) index[found++] = static_cast<int32_t>(i);
   *count = found;
   return i;

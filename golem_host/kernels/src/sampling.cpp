@@ -1,4 +1,4 @@
-// Largest values of a row of logits.
+// Largest values of a row of logits. The maxima of blocks rule out nearly everything.
 #include <algorithm>
 #include <cmath>
 #include <functional>
@@ -11,6 +11,8 @@
 
 namespace {
 
+using golem::kMaximaBlock;
+
 // Floats as unsigned numbers in the same order, every NaN at the bottom.
 uint32_t ordered(float x) {
   if (x != x) return 0;
@@ -22,54 +24,100 @@ uint32_t ordered(float x) {
 uint64_t key_of(float x, int64_t i) { return static_cast<uint64_t>(ordered(x)) << 32 | static_cast<uint32_t>(~static_cast<uint32_t>(i)); }
 int32_t index_of(uint64_t key) { return static_cast<int32_t>(~static_cast<uint32_t>(key)); }
 
-// The k largest of x[n] in any order, into keys. Candidates are gathered above a floor, which rises to the k-th largest
-// whenever their buffer is full.
-void gather(const float *x, int64_t n, size_t k, std::vector<uint64_t> &keys) {
-  const size_t room = std::max<size_t>(4 * k, 1024) + 64;
-  std::vector<int32_t> index(room);
-  const auto keep_largest = [&](int64_t count) {
-    keys.clear();
-    for (int64_t j = 0; j < count; j++) keys.push_back(key_of(x[index[static_cast<size_t>(j)]], index[static_cast<size_t>(j)]));
-    if (keys.size() <= k) return;
-    std::nth_element(keys.begin(), keys.begin() + static_cast<std::ptrdiff_t>(k) - 1, keys.end(), std::greater<uint64_t>());
-    keys.resize(k);
-  };
-  float floor = -INFINITY;
-  int64_t count = 0;
-  for (int64_t i = 0; i < n;) {
-    const int64_t stopped = golem::kernels().collect(x, i, n, floor, index.data(), &count, static_cast<int64_t>(room));
-    if (stopped < n) {
-      keep_largest(count);
-      count = static_cast<int64_t>(keys.size());
-      for (size_t j = 0; j < keys.size(); j++) index[j] = index_of(keys[j]);
-      // what follows must be larger: of equal values the earlier come first
-      floor = nextafterf(x[index_of(*std::min_element(keys.begin(), keys.end()))], INFINITY);
-    }
-    i = stopped;
+struct Maxima {
+  std::vector<float> of_block;
+  bool finite;
+
+  Maxima(const float *x, int64_t n) : of_block(static_cast<size_t>((n + kMaximaBlock - 1) / kMaximaBlock)) {
+    finite = golem::kernels().block_maxima(x, n, of_block.data());
   }
-  keep_largest(count);
-  for (int64_t i = 0; i < n && keys.size() < k; i++)
-    if (x[i] != x[i]) keys.push_back(key_of(x[i], i));  // NaN, below all
-}
+
+  // A value that at least k of the row reach.
+  float reached_by(size_t k) const {
+    if (k > of_block.size()) return -INFINITY;
+    std::vector<float> sorted(of_block);
+    const auto at = sorted.begin() + static_cast<std::ptrdiff_t>(k) - 1;
+    std::nth_element(sorted.begin(), at, sorted.end(), std::greater<float>());
+    return *at;
+  }
+};
+
+// The k largest, in any order, of values that are offered in the order of their indices.
+class Largest {
+ public:
+  Largest(const float *x, size_t k, float floor) : x_(x), k_(k), floor_(floor), index_(std::max<size_t>(4 * k, 1024)) {}
+
+  float floor() const { return floor_; }
+
+  void offer(int64_t begin, int64_t end) {
+    while (begin < end) {
+      begin = golem::kernels().collect(x_, begin, end, floor_, index_.data(), &count_, static_cast<int64_t>(index_.size()));
+      if (begin < end) keep_largest();
+    }
+  }
+
+  const std::vector<uint64_t> &keys() {
+    keep_largest();
+    return keys_;
+  }
+
+ private:
+  void keep_largest() {
+    keys_.clear();
+    for (int64_t j = 0; j < count_; j++) {
+      const int32_t i = index_[static_cast<size_t>(j)];
+      keys_.push_back(key_of(x_[i], i));
+    }
+    if (keys_.size() <= k_) return;
+    std::nth_element(keys_.begin(), keys_.begin() + static_cast<std::ptrdiff_t>(k_) - 1, keys_.end(), std::greater<uint64_t>());
+    keys_.resize(k_);
+    for (size_t j = 0; j < k_; j++) index_[j] = index_of(keys_[j]);
+    count_ = static_cast<int64_t>(k_);
+    // what follows must be larger: of equal values the earlier come first
+    floor_ = nextafterf(x_[index_of(*std::min_element(keys_.begin(), keys_.end()))], INFINITY);
+  }
+
+  const float *x_;
+  size_t k_;
+  float floor_;
+  std::vector<int32_t> index_;
+  int64_t count_ = 0;
+  std::vector<uint64_t> keys_;
+};
 
 }  // namespace
 
 int64_t golem_argmax(const float *x, int64_t n, int32_t *finite) {
   if (x == nullptr || finite == nullptr || n <= 0) return -1;
-  bool all = true;
-  const int64_t best = golem::kernels().argmax(x, n, &all);
-  *finite = all;
-  return best;
+  try {
+    const Maxima maxima(x, n);
+    *finite = maxima.finite;
+    const auto best = std::max_element(maxima.of_block.begin(), maxima.of_block.end());
+    // a block without numbers has the maximum -infinity: the largest may lie in a later one
+    for (int64_t i = (best - maxima.of_block.begin()) * kMaximaBlock; i < n; i++)
+      if (x[i] == *best) return i;
+  } catch (const std::bad_alloc &) {
+    return -1;
+  }
+  return 0;
 }
 
 int golem_top_k(const float *x, int64_t n, int64_t k, int32_t *index, float *value) {
   if (x == nullptr || index == nullptr || value == nullptr) return GOLEM_E_NULL;
   if (k <= 0 || k > n || n >= int64_t{1} << 31) return GOLEM_E_SHAPE;
   try {
-    std::vector<uint64_t> keys;
-    gather(x, n, static_cast<size_t>(k), keys);
+    const size_t want = static_cast<size_t>(k);
+    const Maxima maxima(x, n);
+    Largest largest(x, want, maxima.reached_by(want));
+    for (size_t b = 0; b < maxima.of_block.size(); b++) {
+      const int64_t begin = static_cast<int64_t>(b) * kMaximaBlock, end = begin + kMaximaBlock;
+      if (maxima.of_block[b] >= largest.floor()) largest.offer(begin, end < n ? end : n);
+    }
+    std::vector<uint64_t> keys = largest.keys();
+    for (int64_t i = 0; i < n && keys.size() < want; i++)
+      if (x[i] != x[i]) keys.push_back(key_of(x[i], i));  // NaN, below all
     std::sort(keys.begin(), keys.end(), std::greater<uint64_t>());
-    for (size_t j = 0; j < keys.size(); j++) {
+    for (size_t j = 0; j < want; j++) {
       index[j] = index_of(keys[j]);
       value[j] = x[index[j]];
     }

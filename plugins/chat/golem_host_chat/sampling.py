@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 import secrets
 from collections.abc import Callable, Sequence
 from functools import partial
@@ -10,6 +9,7 @@ from functools import partial
 import numpy as np
 from numpy.typing import NDArray
 
+from golem_host.ops.largest import arg_largest
 from golem_host_chat import sampling_filters as filters
 from golem_host_chat.sampling_filters import Candidates, SamplingError
 from golem_host_chat.sampling_params import SamplingParams
@@ -91,25 +91,37 @@ class Sampler:
         return chain
 
     def sample(self, logits: NDArray[np.float32]) -> int:
-        """A token drawn from `logits` (vocab_size,) float32, which are not changed. Raises `SamplingError`."""
+        """A token drawn from `logits` (vocab_size,) float32. Raises `SamplingError`.
+
+        A few of them may be changed meanwhile, where they can be written; afterwards they are as they were.
+        """
         if logits.shape != (self._vocab_size,) or logits.dtype != np.float32:
             raise ValueError(
                 f"logits of shape ({self._vocab_size},) float32 expected, got {logits.shape} {logits.dtype}"
             )
-        # The two ends tell: NaN passes through both, an infinity is one of them.
-        if not math.isfinite(logits.max()) or not math.isfinite(logits.min()):
+        best, finite = arg_largest(logits)
+        if not finite:
             raise SamplingError("the model's output is not finite: no token can be drawn")
+        if self._greedy and not self._filters and not len(self._bias_ids):
+            return best
         candidates = Candidates(logits)
-        with np.errstate(over="ignore", invalid="ignore"):
-            if len(self._bias_ids):
-                candidates.own()[self._bias_ids] += self._biases
-            for narrow in self._filters:
-                narrow(candidates)
-            if self._greedy:
-                token = int(np.argmax(candidates.logits))
-                filters.finite(candidates.logits[token])
-                return token
+        try:
+            with np.errstate(over="ignore", invalid="ignore"):
+                return self._narrowed(candidates)
+        finally:
+            candidates.restore()
+
+    def _narrowed(self, candidates: Candidates) -> int:
+        """The token drawn after biases and filters."""
+        if len(self._bias_ids):
+            candidates.change(self._bias_ids, candidates.logits[self._bias_ids] + self._biases)
+        for narrow in self._filters:
+            narrow(candidates)
+        if not self._greedy:
             return self._draw(candidates)
+        token = int(np.argmax(candidates.logits))
+        filters.finite(candidates.logits[token])
+        return token
 
     def accept(self, token: int) -> None:
         """`token` is part of the answer: the penalties count it."""

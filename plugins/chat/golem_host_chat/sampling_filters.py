@@ -36,16 +36,18 @@ class Candidates:
     """The tokens still in play.
 
     `logits` (n,) float32; `ids` (n,) int32, or None while every token of the vocabulary is a candidate at its own id.
-    `ordered`: logits fall. The caller's logits are read only; `own` copies them, once, before the first change.
+    `ordered`: logits fall. The first are the caller's own array: `change` alters a few of them in place, as copying a
+    large vocabulary costs more than all else, until `restore` puts them back; before more is changed, `own` copies it.
     """
 
-    __slots__ = ("_owned", "ids", "logits", "ordered")
+    __slots__ = ("_callers", "_changed", "_owned", "ids", "logits", "ordered")
 
     def __init__(self, logits: NDArray[np.float32]) -> None:
-        self.logits = logits
+        self.logits = self._callers = logits
         self.ids: NDArray[np.int32] | None = None
         self.ordered = False
         self._owned = False
+        self._changed: list[tuple[NDArray[np.integer], NDArray[np.float32]]] = []
 
     def own(self) -> NDArray[np.float32]:
         """`logits`, to be changed in place."""
@@ -53,6 +55,21 @@ class Candidates:
             self.logits = self.logits.copy()
             self._owned = True
         return self.logits
+
+    def change(self, positions: NDArray[np.integer], logits: NDArray[np.float32]) -> None:
+        """Give the candidates at `positions` other logits."""
+        if not self._owned and self.logits.flags.writeable:
+            self._changed.append((positions, self.logits[positions]))
+            self.logits[positions] = logits
+        else:
+            self.own()[positions] = logits
+        self.ordered = False
+
+    def restore(self) -> None:
+        """Give the caller its logits back as they were; to be called at the end, whatever happens."""
+        for positions, logits in reversed(self._changed):
+            self._callers[positions] = logits
+        self._changed.clear()
 
     def take(self, positions: NDArray[np.integer], logits: NDArray[np.float32] | None = None) -> None:
         """Keep the candidates at `positions`, in that order; `logits` are theirs, where known."""

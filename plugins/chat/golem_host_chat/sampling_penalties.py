@@ -47,11 +47,9 @@ class RepetitionPenalties:
             found = np.minimum(np.searchsorted(ids, candidates.ids), len(ids) - 1)
             positions = np.flatnonzero(ids[found] == candidates.ids)
             counts = counts[found[positions]]
-        logits = candidates.own()
-        touched = logits[positions]
+        touched = candidates.logits[positions]
         touched = np.where(touched <= 0, touched * self._repeat, touched / self._repeat)
-        logits[positions] = touched - (counts * self._frequency + self._presence)
-        candidates.ordered = False
+        candidates.change(positions, touched - (counts * self._frequency + self._presence))
 
     def _tokens(self) -> tuple[NDArray[np.int32], NDArray[np.float32]]:
         """Ids of the window, rising, and how often each is in it."""

@@ -240,9 +240,10 @@ def test_extreme_temperatures_draw(temperature):
     assert token == logits.argmax() or temperature > 1
 
 
-def test_the_callers_logits_stay_as_they_were():
+@pytest.mark.parametrize("writable", [True, False])
+def test_the_callers_logits_stay_as_they_were(writable):
     logits = row(6)
-    logits.setflags(write=False)
+    logits.setflags(write=writable)
     before = logits.copy()
     params = SamplingParams(
         repeat_penalty=1.1,
@@ -252,8 +253,13 @@ def test_the_callers_logits_stay_as_they_were():
         dynatemp_range=0.2,
         xtc_probability=0.5,
     )
-    for top_k in (0, 40):
-        Sampler(replace(params, top_k=top_k), vocab_size=VOCABULARY, prompt=[1, 2]).sample(logits)
+    few = SamplingParams(repeat_penalty=1.1, logit_bias=((1, 2.0), (7, -math.inf)))
+    for changes in (params, replace(params, top_k=0), few, replace(few, temperature=0.0)):
+        Sampler(changes, vocab_size=VOCABULARY, prompt=[1, 2]).sample(logits)
+        assert np.array_equal(logits, before)
+    overflow = SamplingParams(frequency_penalty=-3e38, logit_bias=((1, 2.0),))
+    with pytest.raises(SamplingError):
+        Sampler(overflow, vocab_size=VOCABULARY, prompt=[1, 1]).sample(logits)
     assert np.array_equal(logits, before)
 
 
