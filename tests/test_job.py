@@ -80,6 +80,54 @@ def test_a_reader_that_waits_is_woken_from_another_thread() -> None:
     assert asyncio.run(read()) == list(range(200))
 
 
+def counted(loop: asyncio.AbstractEventLoop) -> list[str]:
+    """Grows by one whenever another thread calls into the loop."""
+    calls: list[str] = []
+    call = loop.call_soon_threadsafe
+
+    def count(*args, **kwargs) -> asyncio.Handle:
+        calls.append(threading.current_thread().name)
+        return call(*args, **kwargs)
+
+    loop.call_soon_threadsafe = count  # type: ignore[method-assign]
+    return calls
+
+
+def test_who_waits_for_the_end_is_not_woken_before() -> None:
+    """Every wake-up takes the interpreter from the thread that computes."""
+
+    async def read() -> list[str]:
+        calls, job = counted(asyncio.get_running_loop()), Job[None](None)
+        waiting = asyncio.create_task(job.result())
+        await asyncio.sleep(0)
+        for number in range(100):
+            job.emit(number)
+            await asyncio.sleep(0.0001)
+        job.finish("done")
+        assert await waiting == "done"
+        return calls
+
+    assert asyncio.run(read()) == ["wakeups"]
+
+
+def test_many_readers_are_woken_together() -> None:
+    jobs: list[Job] = [Job(None) for _ in range(50)]
+
+    async def read() -> tuple[list[list], list[str]]:
+        calls = counted(asyncio.get_running_loop())
+        readers = [asyncio.create_task(_events(job)) for job in jobs]
+        await asyncio.sleep(0)
+        for job in jobs:  # without letting go of the interpreter
+            job.emit("event")
+        for job in jobs:
+            job.finish()
+        return [await reader for reader in readers], calls
+
+    seen, calls = asyncio.run(read())
+    assert seen == [["event"]] * 50
+    assert 1 <= len(calls) < 50
+
+
 def test_a_second_reader_is_refused() -> None:
     job: Job = Job(None)
 

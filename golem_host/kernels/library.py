@@ -155,6 +155,7 @@ class Kernels:
                 f"the kernel library {path} has interface version {abi}, golem-host needs {ABI}: reinstall golem-host"
             )
         self.isa = self._text(self.lib.golem_isa())
+        self._int32_pointer, self._float_array = self.ffi.typeof("int32_t *"), self.ffi.typeof("float[]")
         wanted = os.environ.get("GOLEM_ISA")
         if wanted and wanted != self.isa:
             raise LibraryError(
@@ -183,7 +184,7 @@ class Kernels:
 
     def argmax(self, x: NDArray[np.float32]) -> tuple[int, bool]:
         """Index of the first largest value of x, shape (n,), n > 0, NaN less than all; if all are finite."""
-        finite = self.ffi.new("int32_t *")
+        finite = self.ffi.new(self._int32_pointer)
         index = self.lib.golem_argmax(self._floats(x), x.size, finite)
         if index < 0:
             raise MemoryError
@@ -228,7 +229,7 @@ class Kernels:
     def _floats(self, x: NDArray[np.float32]) -> Any:
         if x.dtype != np.float32 or x.ndim != 1 or not x.size:
             raise ValueError(f"expected a non-empty vector of float32, got {x.dtype} of shape {x.shape}")
-        return self.ffi.from_buffer("float[]", x)
+        return self.ffi.from_buffer(self._float_array, x)
 
 
 class Pool:

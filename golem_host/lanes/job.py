@@ -11,9 +11,13 @@ import itertools
 import threading
 import time
 from collections import deque
-from collections.abc import AsyncIterator, Callable
+from collections.abc import AsyncIterator, Callable, Iterator
+from contextlib import contextmanager
 from enum import Enum
+from functools import partial
 from typing import Any, Generic, TypeVar
+
+from golem_host.lanes.wakeups import wake
 
 Request = TypeVar("Request")
 
@@ -52,6 +56,7 @@ class Job(Generic[Request]):
         self._events: deque[Any] = deque()
         self._lock = threading.Lock()
         self._waiter: Callable[[], None] | None = None
+        self._discards = False
         self._cancel_requested = False
         self._on_cancel: list[Callable[[], None]] = []
 
@@ -66,9 +71,9 @@ class Job(Generic[Request]):
             self.started = time.monotonic()
 
     def emit(self, event: Any) -> None:
-        """Post one event; dropped once the job ended or was cancelled."""
+        """Post one event; dropped once the job ended or was cancelled, and when its reader waits for the end only."""
         with self._lock:
-            if self.end is not None or self._cancel_requested:
+            if self.end is not None or self._cancel_requested or self._discards:
                 return
             self._events.append(event)
             waiter = self._waiter
@@ -117,19 +122,7 @@ class Job(Generic[Request]):
 
     async def events(self) -> AsyncIterator[Any]:
         """Yield events in the order they were posted; a failure or cancellation is raised after the last."""
-        ready = asyncio.Event()
-        loop = asyncio.get_running_loop()
-
-        def wake() -> None:
-            # The loop may be gone when a device outlives a server that is being torn down.
-            if not loop.is_closed():
-                loop.call_soon_threadsafe(ready.set)
-
-        with self._lock:
-            if self._waiter is not None:
-                raise RuntimeError(f"job {self.id} already has a reader")
-            self._waiter = wake
-        try:
+        with self._reading() as ready:
             while True:
                 ready.clear()
                 with self._lock:
@@ -142,17 +135,33 @@ class Job(Generic[Request]):
                     break
                 if not events:
                     await ready.wait()
-        finally:
-            with self._lock:
-                self._waiter = None
         if self.error is not None:
             raise self.error
 
     async def result(self) -> Any:
         """Wait for the end and return the result; events are discarded. Raises the job's error or `JobCancelled`."""
-        async for _ in self.events():
-            pass
+        with self._reading(end_only=True) as ready:
+            while self.end is None:
+                await ready.wait()
+        if self.error is not None:
+            raise self.error
         return self._result
+
+    @contextmanager
+    def _reading(self, *, end_only: bool = False) -> Iterator[asyncio.Event]:
+        """An event that is set when something was posted, or with `end_only` at the end."""
+        ready = asyncio.Event()
+        loop = asyncio.get_running_loop()
+        with self._lock:
+            if self._waiter is not None:
+                raise RuntimeError(f"job {self.id} already has a reader")
+            self._waiter = partial(wake, loop, ready)
+            self._discards = end_only
+        try:
+            yield ready
+        finally:
+            with self._lock:
+                self._waiter = None
 
     @property
     def value(self) -> Any:

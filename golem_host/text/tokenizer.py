@@ -15,6 +15,9 @@ from golem_host.text.token_type import TokenType
 from golem_host.text.vocab import Vocab
 from golem_host.weights import Gguf, GgufError
 
+PIECES_KEPT = 4096
+"""Pieces of tokens that are kept: an answer asks for the same ones again and again, between two passes."""
+
 _BYTE_TOKEN = re.compile(rb"<0x([0-9A-Fa-f]{2})>")
 
 
@@ -58,6 +61,7 @@ class Tokenizer:
         self.vocab: Vocab = model.vocab
         self._model = model
         self._specials = SpecialTokens(model.vocab, strip_left, strip_right)
+        self._pieces: dict[tuple[int, bool], bytes] = {}
 
     def encode(self, text: str, *, add_special: bool = True, parse_special: bool = True) -> list[int]:
         """Ids of the text.
@@ -84,6 +88,15 @@ class Tokenizer:
 
         Control and unknown tokens are nothing unless `special`. Raises ValueError for an id outside the vocabulary.
         """
+        known = self._pieces.get((id, special))
+        if known is not None:
+            return known
+        if len(self._pieces) >= PIECES_KEPT:
+            self._pieces.clear()
+        piece = self._pieces[id, special] = self._piece(id, special)
+        return piece
+
+    def _piece(self, id: int, special: bool) -> bytes:
         kind = self.vocab.type(id)
         token = self.vocab.token(id)
         if kind is TokenType.NORMAL:

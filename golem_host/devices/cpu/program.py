@@ -41,6 +41,7 @@ class Program:
         arena = _empty(size)
         self._memory: dict[Ref, NDArray[np.uint8]] = dict(inputs)
         self._memory |= {ref: arena[at : at + size_of(ref)] for ref, at in offsets.items()}
+        self._arrays: dict[Ref, NDArray[Any]] = {}
         self.inputs = {name: self._array(ref) for name, ref in recording.inputs.items()}
         self._live = np.zeros(max(1, len(self._axes)), np.int64)
         self._keep_alive: list[Any] = []
@@ -140,9 +141,11 @@ class Program:
     # Arrays of tensors
 
     def _array(self, ref: Ref) -> NDArray[Any]:
-        dtype = DTYPES[ref.dtype]
-        values = self._memory[ref.root].view(dtype)[: ref.axis.capacity * ref.width]
-        return values.reshape(ref.axis.capacity, *ref.shape)
+        if ref not in self._arrays:
+            dtype = DTYPES[ref.dtype]
+            values = self._memory[ref.root].view(dtype)[: ref.axis.capacity * ref.width]
+            self._arrays[ref] = values.reshape(ref.axis.capacity, *ref.shape)
+        return self._arrays[ref]
 
     def _rows(self, ref: Ref) -> NDArray[Any]:
         return self._array(ref)[: self._live[self._axes[ref.axis]]]

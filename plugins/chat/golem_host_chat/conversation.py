@@ -57,15 +57,20 @@ class Conversation:
         self.unread = self.unread[len(tokens) :]
 
     def draw(self, logits: NDArray[np.float32]) -> None:
-        """Draw one token from `logits` (vocab_size,) and send what may leave; ends the job when the answer is over."""
+        """Draw one token from `logits` (vocab_size,), if the answer may have one."""
         if self._first_logits is None:
             self._first_logits = time.monotonic()
-            if self._limit <= 0:
-                self._end("length")
-                return
-        token = self._sampler.sample(logits)
-        self._sampler.accept(token)
-        self.drawn.append(token)
+        if self._limit > 0:
+            token = self._sampler.sample(logits)
+            self._sampler.accept(token)
+            self.drawn.append(token)
+
+    def tell(self) -> None:
+        """Send what may leave of the token drawn last; end the job when the answer is over."""
+        if not self.drawn:
+            self._end("length")
+            return
+        token = self.drawn[-1]
         if token in self._tokenizer.vocab.end_of_generation:
             self._end("stop")
             return

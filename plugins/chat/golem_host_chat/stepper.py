@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import logging
 import time
-from typing import Any
+from collections.abc import Callable
+from functools import partial
 
 from golem_host.errors import BadRequest, ContextExceeded
 from golem_host.lanes.job import Job
@@ -70,12 +71,16 @@ class ChatStepper:
         started = time.monotonic()
         logits = self.passes.run(columns)
         self._adapt(len(columns), time.monotonic() - started)
-        row = 0
         for conversation, tokens in fed:
             conversation.fed(tokens)
-            if not conversation.reading:
-                self._draw(conversation, logits[row])
-                row += 1
+        drawing = [conversation for conversation, _ in fed if not conversation.reading]
+        # What is told wakes the event loop: not before all have drawn, or it would run in between.
+        for conversation, row in zip(drawing, logits, strict=True):
+            self._guard(conversation, partial(conversation.draw, row[: self._vocab_size]))
+        for conversation in drawing:
+            self._guard(conversation, conversation.tell)
+            if conversation.job.end is not None:
+                self._leave(conversation)
         return f"{', '.join(carried)}; {len(columns)} columns"
 
     def release(self, job: Job[Generation]) -> None:
@@ -127,16 +132,16 @@ class ChatStepper:
         wanted = max(MIN_CHUNK, min(fitting, 2 * self._chunk, MAX_WIDTH))
         self._chunk = 1 << (int(wanted).bit_length() - 1)
 
-    def _draw(self, conversation: Conversation, logits: Any) -> None:
-        """Draw for one conversation; what goes wrong here is its own affair."""
+    def _guard(self, conversation: Conversation, act: Callable[[], None]) -> None:
+        """Do something for one conversation, unless its job has ended; what goes wrong is its own affair."""
+        if conversation.job.end is not None:
+            return
         try:
-            conversation.draw(logits[: self._vocab_size])
+            act()
         except Exception as error:
             log.exception("drawing for one request failed")
             conversation.job.fail(pass_failed(error))
             conversation.slot.forget()
-        if conversation.job.end is not None:
-            self._leave(conversation)
 
     def _leave(self, conversation: Conversation) -> None:
         conversation.slot.busy = False
