@@ -95,7 +95,7 @@ struct Blocks256 {
 
   // The parts of one group from part p on: whole[c] += scale * (q . x).
   template <int C, int p, class Group>
-  static void parts(const Group &bytes, int group, const vi *scale, const Activations &x, int64_t at, vi *whole) {
+  GOLEM_INLINE void parts(const Group &bytes, int group, const vi *scale, const Activations &x, int64_t at, vi *whole) {
     if constexpr (p < F::kParts) {
       vi q[8];
       F::template part<p>(bytes, group, q);
