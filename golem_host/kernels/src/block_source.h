@@ -8,8 +8,9 @@
 //   lone_half(), lone_byte()   the lone bytes of every row, as float and as integer
 //   kLaid               whether the tile was re-laid, for formats that want their bits in another order then
 //
-// A tile: the lone bytes of all its blocks (kLanes of each, rounded up to kTileAlign), then the dwords of block after
-// block, kLanes of each. Tiles follow one another; the rows that fill up the last one are zero.
+// A tile: blocks one after the other, the dwords of each for kLanes rows side by side. Where there are lone bytes, a cache line
+// of them goes before the blocks they belong to: one stream of memory, which hardware prefetchers follow best, and vectors
+// that cross no line. Tiles follow one another; the rows that fill up the last one are zero.
 #pragma once
 #include "lanes.h"
 
@@ -41,19 +42,26 @@ struct FileBlock {
   GOLEM_MEMBER vi lone_byte() const { return and_int(dword(0), set_int(255)); }
 };
 
-constexpr int64_t kTileAlign = 64;
+constexpr int kTileAlign = 64;
 
 template <class F>
 struct TileBlock {
   static constexpr bool kLaid = true;
   const uint8_t *dwords, *lone;
 
-  static constexpr int kDwords = (F::kBytes - F::kLoneBytes) / 4;
-  GOLEM_MEMBER static constexpr int64_t lone_bytes(int64_t blocks) {
-    return (blocks * F::kLoneBytes * kLanes + kTileAlign - 1) / kTileAlign * kTileAlign;
+  static constexpr int kDwords = (F::kBytes - F::kLoneBytes) / 4, kDwordBytes = kDwords * 4 * kLanes;
+  static constexpr int kLine = F::kLoneBytes == 0 ? 0 : kTileAlign;                                // lone bytes of a group,
+  static constexpr int kGroup = F::kLoneBytes == 0 ? 1 : kTileAlign / (F::kLoneBytes * kLanes);  // the blocks that share it
+
+  // Block b of a tile.
+  GOLEM_MEMBER static TileBlock of(const uint8_t *tile, int64_t b) {
+    const uint64_t group = static_cast<uint64_t>(b) / kGroup, at = static_cast<uint64_t>(b) % kGroup;
+    const uint8_t *line = tile + group * (kLine + kGroup * kDwordBytes);
+    return {line + kLine + at * kDwordBytes, line + at * F::kLoneBytes * kLanes};
   }
   GOLEM_MEMBER static constexpr int64_t tile_bytes(int64_t blocks) {
-    return lone_bytes(blocks) + (blocks * kDwords * 4 * kLanes + kTileAlign - 1) / kTileAlign * kTileAlign;
+    const int64_t bytes = (blocks + kGroup - 1) / kGroup * kLine + blocks * kDwordBytes;
+    return (bytes + kTileAlign - 1) / kTileAlign * kTileAlign;
   }
   GOLEM_MEMBER static constexpr int index(int offset) { return (F::kLoneAt == 0 ? offset - F::kLoneBytes : offset) / 4; }
 

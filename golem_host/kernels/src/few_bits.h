@@ -56,7 +56,7 @@ struct FewBits32 {
     vf acc[C];
     for (int c = 0; c < C; c++) acc[c] = zero();
     for (int64_t b = 0; b < k / F::kValues; b++) {
-      const auto block = tile.block(b);
+      const auto block = tile.template block<C>(b);
       vf inner[C];
       for (int c = 0; c < C; c++) inner[c] = zero();
       for (int g = 0; g < F::kGroups; g++) {
@@ -90,7 +90,7 @@ struct FewBits256 {
     vf acc[C];
     for (int c = 0; c < C; c++) acc[c] = zero();
     for (int64_t b = 0; b < k / 256; b++) {
-      const auto block = tile.block(b);
+      const auto block = tile.template block<C>(b);
       vi whole[C];
       for (int c = 0; c < C; c++) {
         const int16_t *sums = shorts_at(x.row(c), act256_sum32_at(k, b));

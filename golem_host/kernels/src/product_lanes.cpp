@@ -27,6 +27,7 @@ struct FileTile {
 
   // Also asks for the bytes that the next tile will read: weight rows are contiguous, so tiles are too, and a tile's
   // short rows at once are more streams than hardware prefetchers follow. Past the end that does nothing.
+  template <int C>
   GOLEM_MEMBER FileBlock<F> block(int64_t b) const {
     const uint8_t *next = first + kLanes * (stride + b * F::kBytes);
     for (int at = 0; at < kLanes * F::kBytes; at += 64) __builtin_prefetch(next + at, 0, 2);
@@ -34,22 +35,20 @@ struct FileTile {
   }
 };
 
-// How far ahead a re-laid tile is asked for, in bytes: within the second-level cache, past what the memory takes to answer.
-constexpr int kAhead = 16384;
-
-// A re-laid tile.
+// A re-laid tile: one stream of memory. With one activation row the hardware runs ahead far enough by itself, further than
+// prefetch instructions, which wait for a free miss buffer each. With several it does not, as reads come more slowly; nor
+// where blocks are not read from front to back, which are those that end with their scale.
 template <class F>
 struct LaidTile {
-  const uint8_t *dwords, *lone;
+  const uint8_t *first;
 
-  LaidTile(const Product &p, int64_t o) : lone(p.w + o / kLanes * p.w_stride) {
-    dwords = lone + TileBlock<F>::lone_bytes(p.k / F::kValues);
-  }
+  LaidTile(const Product &p, int64_t o) : first(p.w + o / kLanes * p.w_stride) {}
+  template <int C>
   GOLEM_MEMBER TileBlock<F> block(int64_t b) const {
-    constexpr int kBlock = TileBlock<F>::kDwords * 4 * kLanes;
-    const uint8_t *at = dwords + b * kBlock;
-    for (int line = 0; line < kBlock; line += 64) __builtin_prefetch(at + kAhead + line, 0, 2);
-    return {at, lone + b * (F::kLoneBytes * kLanes)};
+    constexpr int kAhead = 16384;  // bytes: past what memory takes to answer, within the second-level cache
+    constexpr int kBlock = TileBlock<F>::kDwordBytes + F::kLoneBytes * kLanes;
+    for (int at = 0; at < kBlock && (C > 1 || F::kLoneAt != 0); at += 64) __builtin_prefetch(first + b * kBlock + kAhead + at, 0, 2);
+    return TileBlock<F>::of(first, b);
   }
 };
 
@@ -73,7 +72,7 @@ struct Blocks32 {
     for (int64_t b = 0; b < k / 32; b++) {
       vi q[8];
       vf d, m = zero();
-      F::unpack(tile.block(b), q, d, m);
+      F::unpack(tile.template block<C>(b), q, d, m);
       const int64_t q_at = 32 * b, d_at = act32_d_at(k, b), s_at = act32_s_at(k, b);
       for (int c = 0; c < C; c++) {
         const uint8_t *row = x.row(c);
@@ -127,7 +126,7 @@ struct Blocks256 {
   static void run(const Tile &tile, int64_t k, const Activations &x, vf *sum) {
     for (int c = 0; c < C; c++) sum[c] = zero();
     for (int64_t b = 0; b < k / 256; b++) {
-      const auto block = tile.block(b);
+      const auto block = tile.template block<C>(b);
       Head256 head;
       F::head(block, head);
       vi whole[C], scale[kSubs], pairs[kSubs / 2];
@@ -209,12 +208,12 @@ void laid_product(const Product &p, int64_t begin, int64_t end) {
 template <class F>
 void lay(const uint8_t *w, int64_t stride, int64_t rows, int64_t k, uint8_t *out) {
   using Block = TileBlock<F>;
-  const int64_t blocks = k / F::kValues;
-  uint8_t *lone = out, *dwords = out + Block::lone_bytes(blocks);
-  memset(lone, 0, static_cast<size_t>(Block::lone_bytes(blocks)));
-  for (int64_t b = 0; b < blocks; b++, w += F::kBytes, dwords += Block::kDwords * 4 * kLanes) {
+  memset(out, 0, static_cast<size_t>(Block::tile_bytes(k / F::kValues)));
+  for (int64_t b = 0; b < k / F::kValues; b++, w += F::kBytes) {
+    const Block block = Block::of(out, b);
+    uint8_t *lone = const_cast<uint8_t *>(block.lone), *dwords = const_cast<uint8_t *>(block.dwords);
     for (int r = 0; r < rows && F::kLoneBytes > 0; r++)
-      memcpy(lone + (b * kLanes + r) * F::kLoneBytes, w + r * stride + F::kLoneAt, F::kLoneBytes);
+      memcpy(lone + r * F::kLoneBytes, w + r * stride + F::kLoneAt, F::kLoneBytes);
     const uint8_t *first = F::kLoneAt == 0 ? w + F::kLoneBytes : w;
     int j = 0;
     for (; j + 4 <= Block::kDwords && rows == kLanes; j += 4) {
@@ -222,13 +221,8 @@ void lay(const uint8_t *w, int64_t stride, int64_t rows, int64_t k, uint8_t *out
       load_4_dwords(first + 4 * j, stride, four);
       for (int i = 0; i < 4; i++) store_lanes(dwords + (j + i) * 4 * kLanes, four[i]);
     }
-    for (; j < Block::kDwords; j++) {
-      for (int r = 0; r < kLanes; r++) {
-        uint8_t *to = dwords + (j * kLanes + r) * 4;
-        if (r < rows) memcpy(to, first + r * stride + 4 * j, 4);
-        else memset(to, 0, 4);
-      }
-    }
+    for (; j < Block::kDwords; j++)
+      for (int r = 0; r < rows; r++) memcpy(dwords + (j * kLanes + r) * 4, first + r * stride + 4 * j, 4);
   }
 }
 
@@ -236,10 +230,11 @@ void lay(const uint8_t *w, int64_t stride, int64_t rows, int64_t k, uint8_t *out
 template <class F>
 void lay_bits(const uint8_t *w, int64_t stride, int64_t rows, int64_t k, uint8_t *out) {
   using Block = TileBlock<F>;
-  const int64_t blocks = k / F::kValues;
   lay<F>(w, stride, rows, k, out);
-  uint32_t *dwords = reinterpret_cast<uint32_t *>(out + Block::lone_bytes(blocks));
-  for (int64_t i = 0; i < blocks * Block::kDwords * kLanes; i++) dwords[i] = F::laid(dwords[i]);
+  for (int64_t b = 0; b < k / F::kValues; b++) {
+    uint32_t *dwords = reinterpret_cast<uint32_t *>(const_cast<uint8_t *>(Block::of(out, b).dwords));
+    for (int i = 0; i < Block::kDwords * kLanes; i++) dwords[i] = F::laid(dwords[i]);
+  }
 }
 
 template <class Blocks>
