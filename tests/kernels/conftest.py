@@ -172,7 +172,8 @@ class Runner:
         ffi = self.kernels.ffi
         cmds = ffi.new("golem_cmd[]", len(commands))
         for at, arguments in enumerate(commands):
-            cmds[at] = self.command(*arguments)[0]
+            command = self.command(*arguments)  # owns what is copied
+            cmds[at] = command[0]
         self.pool.run(cmds, len(commands), ffi.NULL)
 
     def activations(self, kind: int, x: Array) -> Array:
