@@ -31,7 +31,8 @@ async def result_or_disconnect(request: Request[Any, Any, Any], jobs: Iterable[J
     """
     jobs = list(jobs)
     left = asyncio.create_task(client_left(request))
-    results = asyncio.gather(*(job.result() for job in jobs))
+    waiting = [asyncio.create_task(job.result()) for job in jobs]
+    results = asyncio.gather(*waiting)
     try:
         await asyncio.wait({left, results}, return_when=asyncio.FIRST_COMPLETED)
         if results.done():
@@ -43,4 +44,5 @@ async def result_or_disconnect(request: Request[Any, Any, Any], jobs: Iterable[J
             job.cancel()
         left.cancel()
         results.cancel()
-        await asyncio.gather(left, results, return_exceptions=True)
+        # The first failure ends `results`, not the others' waiting.
+        await asyncio.gather(left, results, *waiting, return_exceptions=True)

@@ -48,7 +48,8 @@ class Passes:
     def __init__(
         self, family: Family, backend: Any, *, slots: int, context: int, kv_type: CacheType = CacheType.F16
     ) -> None:
-        self.family = family
+        self.vocab_size = family.vocab_size
+        self._family: Family | None = family
         self.slots = slots
         self.context = context
         self._backend = backend
@@ -71,7 +72,7 @@ class Passes:
         """Bring the weights into memory and compile the narrowest pass, so that the first answer waits for neither.
         `progress` takes the share done.
         """
-        self._backend.prepare(record(self.family, self._caches, width=1, outputs=self.slots), progress)
+        self._backend.prepare(self._record(1), progress)
         self._program(1)
 
     def run(self, columns: Columns) -> NDArray[np.float32]:
@@ -90,7 +91,8 @@ class Passes:
             cache.copy_slot(source, target)
 
     def close(self) -> None:
-        """Let go of caches and programs, whoever still holds this object."""
+        """Let go of weights, caches and programs, whoever still holds this object."""
+        self._family = None
         self._caches.clear()
         self._programs.clear()
 
@@ -99,9 +101,13 @@ class Passes:
             raise ValueError(f"a pass of {width} columns; 1 to {MAX_WIDTH} are possible")
         bucket = 1 << (width - 1).bit_length()
         if bucket not in self._programs:
-            recording = record(self.family, self._caches, width=bucket, outputs=self.slots)
-            self._programs[bucket] = self._backend.compile(recording)
+            self._programs[bucket] = self._backend.compile(self._record(bucket))
         return self._programs[bucket]
+
+    def _record(self, width: int) -> Recording:
+        if self._family is None:
+            raise RuntimeError("the passes of an unloaded model")
+        return record(self._family, self._caches, width=width, outputs=self.slots)
 
 
 def record(family: Family, caches: Sequence[Cache], *, width: int, outputs: int, keep_names: bool = False) -> Recording:

@@ -33,7 +33,7 @@ class ChatStepper:
     def __init__(self, passes: Passes, tokenizer: Tokenizer, *, cache_ttl: float = 0.0) -> None:
         self.passes = passes
         self._tokenizer = tokenizer
-        self._vocab_size = min(len(tokenizer.vocab), passes.family.vocab_size)
+        self._vocab_size = min(len(tokenizer.vocab), passes.vocab_size)
         self._cache_ttl = cache_ttl
         self._slots = [Slot(index) for index in range(passes.slots)]
         rings = {(spec.window, cells) for spec, cells in zip(passes.specs, passes.cells, strict=True) if spec.window}

@@ -59,7 +59,7 @@ class Engine:
         self.passes = Passes(family_of(gguf), backend, slots=slots, context=context, kv_type=kv_type)
         self.stepper = ChatStepper(self.passes, self.tokenizer)
         self.lane = StepwiseLane("test", self.stepper, kind="chat")
-        self.vocab_size = min(len(self.tokenizer.vocab), self.passes.family.vocab_size)
+        self.vocab_size = min(len(self.tokenizer.vocab), self.passes.vocab_size)
 
     def submit(self, prompt: list[int], *, tokens: int | None = 12, **options: Any) -> Job[Generation]:
         options.setdefault("params", GREEDY)
