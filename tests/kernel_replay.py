@@ -69,18 +69,20 @@ class ReplayKernels(Kernels):
         while isinstance(array.base, np.ndarray):
             array = array.base
         assert array.flags.c_contiguous
-        self._arrays[array.ctypes.data] = array
+        with self._lock:
+            self._arrays[array.ctypes.data] = array
 
     def replay(self, threads: int, cmds: Any, n: int, live: Any) -> tuple[int, int]:
         """Run n commands; returns what golem_run returns, and failed_at. The arrays hold the results."""
-        arrays = [array for array in self._arrays.values() if array.nbytes]
+        arrays: list[NDArray[Any]] = []  # those that the commands point into
         places = self.ffi.new("golem_cmd[]", n)
         self.ffi.memmove(places, cmds, self.ffi.sizeof("golem_cmd") * n)
-        for cmd in places:
-            for slot in range(8):
-                cmd.p[slot] = self.ffi.cast("void *", self._place(int(self.ffi.cast("intptr_t", cmd.p[slot])), arrays))
         counts = list(live) if live else []
         with self._lock:
+            for cmd in places:
+                for slot in range(8):
+                    place = self._place(int(self.ffi.cast("intptr_t", cmd.p[slot])), arrays)
+                    cmd.p[slot] = self.ffi.cast("void *", place)
             data = [ctypes.string_at(array.ctypes.data, array.nbytes) for array in arrays]
             where = [number for array in arrays for number in (array.ctypes.data, array.nbytes)]
             data.append(bytes(self.ffi.buffer(places)))
@@ -95,9 +97,13 @@ class ReplayKernels(Kernels):
     def _place(self, pointer: int, arrays: list[NDArray[Any]]) -> int:
         if not pointer:
             return 0
-        for number, array in enumerate(arrays, 1):
-            if 0 <= pointer - array.ctypes.data < array.nbytes:
-                return number << 40 | pointer - array.ctypes.data
+        for address, array in self._arrays.items():
+            if 0 <= pointer - address < array.nbytes:
+                number = next((n for n, known in enumerate(arrays, 1) if known is array), 0)
+                if not number:
+                    arrays.append(array)
+                    number = len(arrays)
+                return number << 40 | pointer - address
         raise AssertionError("a pointer into no known array")
 
     def _ask(self, *numbers: int, data: Sequence[bytes] = ()) -> None:
