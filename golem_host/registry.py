@@ -336,13 +336,17 @@ def _plain(name: str) -> str:
     return name.strip().casefold().removesuffix(":latest").removesuffix(".gguf")
 
 
+_clock = time.monotonic
+
+
 def _progress(model: Model) -> Callable[[float], None]:
-    last = 0.0
+    """Logs how far loading is: a line every second at most, so that a load that is soon over says nothing."""
+    last = _clock()
 
     def report(share: float) -> None:
         nonlocal last
-        if share - last >= 0.1:
-            last = share
+        if _clock() - last >= 1.0:
+            last = _clock()
             log.info("loading %s: %d %%", model.name, round(share * 100))
 
     return report

@@ -237,3 +237,28 @@ def test_digests_are_remembered_until_the_file_changes(device: Device, tmp_path:
     (tmp_path / "cache" / "digests.json").write_text("not json")
     file.write_bytes(b"other")
     assert asyncio.run(registry.digest(model)) == hashlib.sha256(b"other").hexdigest()
+
+
+def test_a_long_load_tells_how_far_it_is(
+    device: Device, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    """A line a second; a load that is soon over says nothing."""
+    clock = [0.0]
+    monkeypatch.setattr("golem_host.registry._clock", lambda: clock[0])
+
+    class Slow(FakeModel):
+        def load(self, device: Device, settings: Any, progress: Any) -> FakeRuntime:
+            for percent in range(0, 101, 10):
+                progress(percent / 100)
+                clock[0] += 0.4
+            return super().load(device, settings, progress)
+
+    model = Slow("big")
+    registry = registry_of(device, tmp_path, model)
+    with caplog.at_level("INFO", "golem_host"):
+        asyncio.run(registry.load(model))
+    assert [record.getMessage() for record in caplog.records if "loading" in record.getMessage()] == [
+        "loading big: 30 %",
+        "loading big: 60 %",
+        "loading big: 90 %",
+    ]
