@@ -3,15 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from numpy.typing import NDArray
 
 from golem_host.devices.cpu.lowering import Lowering, Step, Transposed, Vector
-from golem_host.devices.cpu.plan import ALIGNMENT, plan, size_of
 from golem_host.devices.cpu.together import together
+from golem_host.devices.plan import ALIGNMENT, plan, size_of
 from golem_host.ops.recording import DTYPES, Recording, Ref
 from golem_host.weights.tensor import Tensor
 
@@ -37,7 +36,7 @@ class Program:
         if recording.keep_names:
             kept += recording.names.values()
         inputs = {ref: _empty(size_of(ref)) for ref in recording.inputs.values()}
-        offsets, size = plan(self._steps_without(set(inputs)), kept)
+        offsets, size = plan(self._steps, kept, outside=inputs)
         arena = _empty(size)
         self._memory: dict[Ref, NDArray[np.uint8]] = dict(inputs)
         self._memory |= {ref: arena[at : at + size_of(ref)] for ref, at in offsets.items()}
@@ -72,17 +71,6 @@ class Program:
         return self._rows(self._recording.names[name]).copy()
 
     # Compilation
-
-    def _steps_without(self, inputs: set[Ref]) -> list[Step]:
-        """The steps as the planner sees them: inputs have memory of their own."""
-        return [
-            replace(
-                s,
-                reads=[r for r in s.reads if r.root not in inputs],
-                in_place=[r for r in s.in_place if r.root not in inputs],
-            )
-            for s in self._steps
-        ]
 
     def _compile(self) -> list[Any]:
         stretches: list[Any] = []
