@@ -66,12 +66,10 @@ class Tokenizer:
     def encode(self, text: str, *, add_special: bool = True, parse_special: bool = True) -> list[int]:
         """Ids of the text.
 
-        `add_special` puts BOS and EOS around it where the file asks for them; `parse_special` lets the text spell
-        control tokens. A surrogate pair counts as the character it spells, a surrogate alone as U+FFFD.
+        `add_special` puts around it what the file asks for (`Vocab.opening`, `closing`); `parse_special` lets the text
+        spell control tokens. A surrogate pair counts as the character it spells, a surrogate alone as U+FFFD.
         """
-        ids: list[int] = []
-        if add_special and self.vocab.add_bos and self.vocab.bos is not None:
-            ids.append(self.vocab.bos)
+        ids: list[int] = [*self.vocab.opening] if add_special else []
         at_start = True
         for piece in self._specials.split(_without_surrogates(text), parse_special):
             if isinstance(piece, int):
@@ -79,8 +77,8 @@ class Tokenizer:
             else:
                 ids += self._model.encode(piece, at_start)
             at_start = isinstance(piece, int)
-        if add_special and self.vocab.add_eos and self.vocab.eos is not None:
-            ids.append(self.vocab.eos)
+        if add_special:
+            ids += self.vocab.closing
         return ids
 
     def piece(self, id: int, *, special: bool = False) -> bytes:

@@ -24,20 +24,27 @@ class Defaults:
     bos: int | None = None
     eos: int | None = None
     unk: int | None = None
+    sep: int | None = None
+    pad: int | None = None
+    mask: int | None = None
     add_bos: bool = False
     add_eos: bool = False
+    add_sep: bool = False
     add_space_prefix: bool = False
 
 
 class Vocab:
     """Tokens by id and by bytes; read from the file's metadata, nothing copied until it is asked for.
 
-    `bos`, `eos`, `eot`, `eom`, `unk`, `pad`, `sep`, `mask` are ids or None. `add_bos`, `add_eos` say what `encode` puts
-    around a text, `add_space_prefix` whether text after the start or a special token gets a leading space. `suppressed`
-    are ids the model must never draw (`tokenizer.ggml.suppress_tokens`).
+    `bos`, `eos`, `eot`, `eom`, `unk`, `pad`, `sep`, `mask` are ids or None. `opening` and `closing` are what `encode`
+    puts around a text, `joining` is what stands between the two texts of a pair. `add_space_prefix` says whether text
+    after the start or a special token gets a leading space. `suppressed` are ids the model must never draw
+    (`tokenizer.ggml.suppress_tokens`).
+
+    With `force_bos` texts begin with BOS, with `force_sep` they end with the separator, whatever the file says.
     """
 
-    def __init__(self, gguf: Gguf, defaults: Defaults, *, force_bos: bool = False) -> None:
+    def __init__(self, gguf: Gguf, defaults: Defaults, *, force_bos: bool = False, force_sep: bool = False) -> None:
         self._tokens = gguf.strings("tokenizer.ggml.tokens")
         if len(self._tokens) == 0:
             raise GgufError(gguf.path, "'tokenizer.ggml.tokens' is empty")
@@ -46,9 +53,9 @@ class Vocab:
         self.bos = self._id(gguf, "bos", defaults.bos)
         self.eos = self._id(gguf, "eos", defaults.eos)
         self.unk = self._id(gguf, "unknown", defaults.unk)
-        self.pad = self._id(gguf, "padding", None)
-        self.sep = self._id(gguf, "seperator", None)  # spelled so in the format
-        self.mask = self._id(gguf, "mask", None)
+        self.pad = self._id(gguf, "padding", defaults.pad)
+        self.sep = self._id(gguf, "seperator", defaults.sep)  # spelled so in the format
+        self.mask = self._id(gguf, "mask", defaults.mask)
         self._named_roles = Roles(
             eot=self._id(gguf, "eot", None),
             eom=self._id(gguf, "eom", None),
@@ -58,11 +65,15 @@ class Vocab:
         )
         self.add_bos = gguf.boolean("tokenizer.ggml.add_bos_token", defaults.add_bos) or force_bos
         self.add_eos = gguf.boolean("tokenizer.ggml.add_eos_token", defaults.add_eos)
+        self.add_sep = gguf.boolean("tokenizer.ggml.add_sep_token", defaults.add_sep)
         self.add_space_prefix = gguf.boolean("tokenizer.ggml.add_space_prefix", defaults.add_space_prefix)
         if self.add_bos and self.bos is None:
             raise GgufError(gguf.path, "texts must begin with BOS, but 'tokenizer.ggml.bos_token_id' is missing")
         if self.add_eos and self.eos is None:
             raise GgufError(gguf.path, "texts must end with EOS, but 'tokenizer.ggml.eos_token_id' is missing")
+        if force_sep and self.sep is None:
+            raise GgufError(gguf.path, "texts must end with SEP, but 'tokenizer.ggml.seperator_token_id' is missing")
+        self._force_sep = force_sep
         suppressed = gguf.array("tokenizer.ggml.suppress_tokens", np.empty(0, np.int32))
         if suppressed.dtype.kind not in "iu":
             raise GgufError(gguf.path, f"'tokenizer.ggml.suppress_tokens' is an array of {suppressed.dtype.name}")
@@ -70,6 +81,22 @@ class Vocab:
 
     def __len__(self) -> int:
         return len(self._tokens)
+
+    @property
+    def opening(self) -> tuple[int, ...]:
+        """Ids before a text."""
+        return _ids(self.bos if self.add_bos else None)
+
+    @property
+    def closing(self) -> tuple[int, ...]:
+        """Ids after a text."""
+        return _ids(self.sep if self._force_sep else self.eos if self.add_eos else None)
+
+    @property
+    def joining(self) -> tuple[int, ...]:
+        """Ids between the two texts of a pair (`format_prompt_rerank` of llama-server)."""
+        end = self.sep if self.eos is None else self.eos
+        return _ids(end if self.add_eos else None, self.sep if self.add_sep else None)
 
     def token(self, id: int) -> bytes:
         """The token as the file spells it (U+2581 for a space, or the byte alphabet). ValueError for an unknown id."""
@@ -153,3 +180,7 @@ class Vocab:
         if len(values) < len(self):
             raise GgufError(gguf.path, f"'{key}' has {len(values)} elements for {len(self)} tokens")
         return values
+
+
+def _ids(*ids: int | None) -> tuple[int, ...]:
+    return tuple(id for id in ids if id is not None)

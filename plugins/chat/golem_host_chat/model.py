@@ -14,9 +14,9 @@ import numpy as np
 from golem_host.api import Model, ModelFileError
 from golem_host.ops import CacheType
 from golem_host.weights.gguf import Gguf, open_gguf
+from golem_host.weights.quantization import quantization_name
 from golem_host_chat.families import Family, family_of
 from golem_host_chat.passes import cache_bytes
-from golem_host_chat.quantization import quantization_name
 
 if TYPE_CHECKING:
     from golem_host.devices.device import Device

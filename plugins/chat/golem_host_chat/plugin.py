@@ -97,8 +97,8 @@ def golem_routes() -> Sequence[Route]:
 def golem_identify(path: Path, settings: Settings) -> Identified | None:
     """A GGUF language model, served or refused with the reason."""
     from golem_host.weights.gguf import open_gguf
+    from golem_host.weights.quantization import quantization_name
     from golem_host_chat.model import ChatModel
-    from golem_host_chat.quantization import quantization_name
 
     if not path.is_file() or path.suffix.lower() != ".gguf":
         return None

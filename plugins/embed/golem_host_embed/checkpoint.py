@@ -1,0 +1,95 @@
+"""What one embedding model is, whatever its files: a GGUF file or a sentence-transformers directory.
+
+Both give the same: hyper-parameters, tensors under their GGUF names, a tokenizer, and how a text becomes one vector.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from enum import Enum
+from pathlib import Path
+
+from golem_host.weights.tensor import Tensor
+from golem_host_embed.tokens import TextTokens
+
+MAX_LAYERS = 1024
+MAX_WIDTH = 1 << 20
+MAX_POSITIONS = 1 << 20
+"""Sizes past these are not models but damaged or hostile files."""
+
+
+class Pooling(Enum):
+    """Which rows of a text's last layer make its vector."""
+
+    MEAN = "mean"
+    CLS = "cls"
+    LAST = "last"
+
+
+class Gelu(Enum):
+    """The two forms of GELU (Hendrycks and Gimpel 2016): exact, and the approximation by tanh that ggml computes."""
+
+    ERF = "erf"
+    TANH = "tanh"
+
+
+@dataclass(frozen=True)
+class Hparams:
+    """Sizes and constants of an encoder; all checked to be positive and of a sane size.
+
+    `positions` are the rows of the position table, 0 for a model that turns queries and keys (`rope_base`) instead.
+    `experts` is 0 for a model without a mixture; `experts_used` of them are computed for a token.
+    """
+
+    layers: int
+    width: int
+    ff_width: int
+    heads: int
+    positions: int
+    norm_eps: float
+    gelu: Gelu
+    rope_base: float | None = None
+    experts: int = 0
+    experts_used: int = 0
+
+
+@dataclass(frozen=True)
+class Checkpoint:
+    """An open checkpoint.
+
+    `architecture` is the family's name in GGUF files (`bert`, `nomic-bert-moe`). `tensors` are views of mapped files by
+    GGUF name, not yet checked for shape. `context_length` is the longest text in tokens, special ones included. With
+    `classifier`, the model is a cross-encoder: the head (`cls.*`, a dense layer with tanh, if the file has it, then
+    `cls.output.*`, one row) on the pooled row scores a pair of texts. `tokens()` reads the tokenizer, which may take
+    long; raises `ModelFileError` for one that is not known here.
+    """
+
+    path: Path
+    architecture: str
+    hparams: Hparams
+    tensors: Mapping[str, Tensor]
+    pooling: Pooling
+    classifier: bool
+    context_length: int
+    quantization: str
+    size_bytes: int
+    modified: float
+    tokens: Callable[[], TextTokens]
+    close: Callable[[], None]
+    metadata: Mapping[str, object]
+    """What `/api/show` lists, GGUF keys."""
+
+
+def looks_like(path: Path) -> str | None:
+    """The family of the encoder at `path`, None when this plugin does not take such a thing. Never raises."""
+    from golem_host_embed import gguf_file
+
+    return gguf_file.family(path) if path.is_file() else None
+
+
+def open_checkpoint(path: Path) -> Checkpoint:
+    """Open a GGUF file. Raises `ModelFileError` for one that cannot be served, naming why."""
+    from golem_host_embed import gguf_file
+
+    return gguf_file.open_file(path)
