@@ -14,6 +14,7 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import Any, Protocol
 
+from golem_host.devices.vulkan import layouts
 from golem_host.ops.recording import Axis, Recording, Ref
 from golem_host.weights.tensor import Tensor
 
@@ -28,15 +29,14 @@ LIVE = Live()
 
 @dataclass(frozen=True)
 class Weights:
-    """Rows `rows` of a matrix as they are laid on the device, one after another, each by itself.
+    """Tiles `tiles` of a matrix, or of a stack of matrices, as `layouts` lays them on the device.
 
-    A stack of matrices (experts, out, in) counts as experts * out rows. Made by `Lowering.pieces`. At upload
-    `layouts.lay(type, rows, columns)` turns rows of a file, uint8 (n, bytes), into laid rows, uint8 (n,
-    `layouts.row_bytes(type, columns)`), some rows at a time.
+    Made by `Lowering.pieces`. It takes `len(tiles) * layouts.tile_bytes(type, columns)` bytes, which
+    `layouts.laid(tensor, tiles)` yields some at a time.
     """
 
     tensor: Tensor
-    rows: range
+    tiles: range
 
 
 @dataclass(frozen=True)
@@ -121,19 +121,20 @@ class Lowering:
             self._pending += made[1]
         return self._shared[key][0]
 
-    def pieces(self, tensor: Tensor, row_bytes: int, unit: int = 1) -> list[Weights]:
-        """A laid matrix in ranges of rows that one binding can show: nearly always one.
+    def pieces(self, tensor: Tensor, unit: int = 1) -> list[Weights]:
+        """A laid matrix, or stack, in ranges of tiles that one binding can show: nearly always one.
 
-        `row_bytes` is the size of a laid row; ranges are multiples of `unit` rows (an expert's matrix). Raises
-        ValueError when not even one unit fits a binding.
+        Ranges are multiples of `unit` tiles (those of an expert's matrix). Raises ValueError when not even one unit
+        fits a binding.
         """
-        count = tensor.elements // tensor.shape[-1]
-        most = self.max_binding // (row_bytes * unit) * unit
+        size = layouts.tile_bytes(tensor.type, tensor.shape[-1])
+        most = self.max_binding // (size * unit) * unit
         if not most:
             raise ValueError(
-                f"{tensor.name}: {unit} rows of {row_bytes} bytes do not fit the {self.max_binding} bytes that this "
+                f"{tensor.name}: {unit} tiles of {size} bytes do not fit the {self.max_binding} bytes that this "
                 "device shows a shader at once"
             )
+        count = layouts.tiles(tensor)
         return [Weights(tensor, range(at, min(at + most, count))) for at in range(0, count, most)]
 
     def taken(self) -> list[Dispatch]:
