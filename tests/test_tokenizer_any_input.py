@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from pathlib import Path
 from typing import Any
 
@@ -84,18 +85,22 @@ PIECES = st.one_of(
     st.text(alphabet="ab \u2581Ġ<", max_size=4).map(str.encode),
     st.binary(max_size=3),
 )
+FLAGS = ["add_bos_token", "add_eos_token", "add_sep_token", "add_space_prefix", "remove_extra_whitespaces"]
 IDS = st.one_of(st.none(), st.integers(0, 2**32 - 1), st.integers(0, 20))
 
 
 @settings(deadline=None)
 @given(
-    kind=st.sampled_from(["llama", "gpt2", "gemma4"]),
+    kind=st.sampled_from(["llama", "gpt2", "gemma4", "t5", "bert"]),
     tokens=st.lists(PIECES, min_size=1, max_size=20),
     types=st.lists(st.integers(-1, 8), min_size=20, max_size=20),
     scores=st.lists(st.floats(width=32), min_size=20, max_size=20),
     merges=st.lists(st.one_of(PIECES, st.tuples(PIECES, PIECES).map(b" ".join)), max_size=10),
     ids=st.fixed_dictionaries({name: IDS for name in ("bos", "eos", "unknown", "eot", "fim_pad")}),
-    flags=st.dictionaries(st.sampled_from(["add_bos_token", "add_eos_token", "add_space_prefix"]), st.booleans()),
+    flags=st.dictionaries(st.sampled_from(FLAGS), st.booleans()),
+    charsmap=st.one_of(
+        st.none(), st.binary(max_size=64).map(lambda data: bytes([len(data) // 2 & 60, 0, 0, 0]) + data)
+    ),
     text=ANY_TEXT,
 )
 def test_any_vocabulary_that_opens(
@@ -107,6 +112,7 @@ def test_any_vocabulary_that_opens(
     merges: list[bytes],
     ids: dict[str, int | None],
     flags: dict[str, bool],
+    charsmap: bytes | None,
     text: str,
 ) -> None:
     keys: dict[str, Any] = {
@@ -119,15 +125,21 @@ def test_any_vocabulary_that_opens(
         **{f"{name}_token_id": id for name, id in ids.items() if id is not None},
         **flags,
     }
+    if charsmap is not None:
+        keys["precompiled_charsmap"] = np.frombuffer(charsmap, np.uint8)
     path = tmp_path_factory.getbasetemp() / "any.gguf"
     path.write_bytes(gguf_bytes({f"tokenizer.ggml.{key}": value for key, value in keys.items()}))
     try:
         tokenizer = tokenizer_from_gguf(open_gguf(path))
     except GgufError as error:
-        assert "must begin with BOS" in str(error) or "must end with EOS" in str(error)
+        assert re.search(r"must (begin|end) with (BOS|EOS|SEP)|unknown_token_id' is missing|charsmap", str(error))
         return
     for parse in (True, False):
-        encoded = tokenizer.encode(text, parse_special=parse)
+        try:
+            encoded = tokenizer.encode(text, parse_special=parse)
+        except GgufError as error:
+            assert "'tokenizer.ggml.precompiled_charsmap': the character map points to" in str(error)
+            continue
         assert all(0 <= id < len(tokens) for id in encoded)
     assert all(0 <= id < len(tokens) for id in tokenizer.vocab.end_of_generation)
     for special in (True, False):

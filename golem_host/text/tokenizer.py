@@ -12,7 +12,9 @@ from golem_host.text.special import SpecialTokens
 from golem_host.text.spm import SpmModel
 from golem_host.text.stripping import stripping_tokens
 from golem_host.text.token_type import TokenType
+from golem_host.text.unigram import UnigramModel
 from golem_host.text.vocab import Vocab
+from golem_host.text.wordpiece import WordPieceModel
 from golem_host.weights import Gguf, GgufError
 
 PIECES_KEPT = 4096
@@ -40,6 +42,8 @@ TOKEN_MODELS: dict[str, Callable[[Gguf], TokenModel]] = {
     "llama": SpmModel,
     "gpt2": BpeModel,
     "gemma4": Gemma4Model,
+    "t5": UnigramModel,
+    "bert": WordPieceModel,
 }
 """Kinds of tokenizers by `tokenizer.ggml.model`; a further kind is one more entry."""
 

@@ -174,10 +174,13 @@ class Llama:
         repack: bool = False,
         flash: bool = False,
         watch: Sequence[str] = (),
+        vocab_only: bool = False,
     ) -> None:
         """`chunk`: tokens of one physical batch. `watch`: names of intermediates without their layer; `seen` keeps
-        those of the last batch, float32 (tokens, features) or (tokens, heads, head width)."""
+        those of the last batch, float32 (tokens, features) or (tokens, heads, head width). With `vocab_only` it
+        tokenizes and nothing else."""
         params = LIB.llama_model_default_params()
+        params.vocab_only = vocab_only
         params.use_extra_bufts = repack
         self.model = LIB.llama_model_load_from_file(path.encode(), params)
         if not self.model:
@@ -188,6 +191,9 @@ class Llama:
         self.position = 0
         self._watch = set(watch)
         self._chunk = chunk
+        self.context = None
+        if vocab_only:
+            return
         settings = LIB.llama_context_default_params()
         settings.n_ctx = context
         settings.n_batch = settings.n_ubatch = chunk
@@ -212,8 +218,9 @@ class Llama:
         return self
 
     def __exit__(self, *_: object) -> None:
-        LIB.llama_batch_free(self._batch)
-        LIB.llama_free(self.context)
+        if self.context:
+            LIB.llama_batch_free(self._batch)
+            LIB.llama_free(self.context)
         LIB.llama_model_free(self.model)
 
     def tokenize(self, text: str, add_special: bool = True, parse_special: bool = True) -> list[int]:

@@ -4,7 +4,8 @@ Run by the oracle interpreter (xllamacpp, numpy). Common members: `model` (path)
 `threads` (2), `cache` ("f16" or "f32"), `chunk` (tokens of one physical batch), `repack` and `flash` (false:
 weights as stored, flash attention off).
 
-tokenize  texts, add_special, parse_special                -> {"tokens": [[id]], "pieces": [[hex bytes]]}
+tokenize  texts, add_special, parse_special, vocab_only (false: the file has weights too)
+          -> {"tokens": [[id]], "pieces": [[hex bytes]]}
 logits    tokens, every (false)                            -> npz `logits` float32 (1 or tokens, vocabulary)
 layers    tokens, watch (names without layer)              -> npz `<name>-<layer>` (tokens, features) and `logits`
 greedy    prompts: [text or ids], count, top (10), add_special, parse_special, stop_at_end (true)
@@ -33,6 +34,7 @@ def open_model(request: dict[str, Any], tokens: int, watch: tuple[str, ...] = ()
         repack=request.get("repack", False),
         flash=request.get("flash", False),
         watch=watch,
+        vocab_only=request.get("vocab_only", False),
     )
 
 
