@@ -12,7 +12,8 @@ from hypothesis import strategies as st
 from golem_host.kernels.library import KernelError, Op
 from golem_host.weights.types import GgmlType
 
-Q4_0, F32 = 2, 0
+Q4_0 = 2
+FLOATS = ("F32", "F16", "BF16")
 
 
 def aligned(array):
@@ -38,10 +39,10 @@ def lay(runner, weights, k, copy=aligned):
 
 @settings(max_examples=12, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(m=st.integers(1, 70), blocks=st.integers(1, 5), rows=st.integers(1, 19), seed=st.integers(0, 2**32 - 1))
-def test_laid_equals_stored(runner, block_type, make_weights, guarded, m, blocks, rows, seed):
+def test_laid_equals_stored(runner, weight_type, make_weights, guarded, m, blocks, rows, seed):
     rng = np.random.default_rng(seed)
-    k = blocks * GgmlType[block_type].block_size
-    weights = make_weights(rng, block_type, m, k)
+    k = blocks * (GgmlType[weight_type].block_size if weight_type not in FLOATS else 67)
+    weights = make_weights(rng, weight_type, m, k)
     x = rng.standard_normal((rows, k)).astype(np.float32)
     bias = guarded(rng.standard_normal(m).astype(np.float32))
     expected = runner.product(weights, x, bias)
@@ -54,19 +55,29 @@ def test_laid_equals_stored(runner, block_type, make_weights, guarded, m, blocks
     assert out.tobytes() == expected.tobytes()
 
 
-def test_threads_do_not_matter(make_runner, block_type, make_weights, rng):
-    weights = make_weights(rng, block_type, 1000, 1024)
+def test_threads_do_not_matter(make_runner, weight_type, make_weights, rng):
+    weights = make_weights(rng, weight_type, 1000, 1024)
     laid = [lay(make_runner(threads), weights, 1024) for threads in (1, 2, 3)]
     assert len({None if each is None else each.tobytes() for each in laid}) == 1
 
 
-def test_floats_stay_as_they_are(runner, make_weights, rng):
-    weights = make_weights(rng, "F32", 16, 64)
-    assert runner.kernels.laid_bytes(F32, 16, 64) == 0
+def test_many_rows_of_floats(runner, make_weights, rng):
+    """More rows than are taken between two looks at the weights, more inputs than are summed at once."""
+    for name in FLOATS:
+        weights = make_weights(rng, name, 37, 300)
+        x = rng.standard_normal((250, 300)).astype(np.float32)
+        laid = lay(runner, weights, 300)
+        out = np.full((250, 37), np.nan, np.float32)
+        activations = runner.activations(runner.kernels.act_kind(weights.type), x)
+        runner.run(Op.MATMUL, 250, [out, activations, laid, None], [37, 300, weights.type, 1])
+        assert out.tobytes() == runner.product(weights, x).tobytes()
+        assert out[241:242].tobytes() == runner.product(weights, x[241:242]).tobytes()
+
+
+def test_a_type_that_is_none(runner):
+    assert runner.kernels.laid_bytes(99, 16, 64) == 0
     with pytest.raises(KernelError, match="not supported"):
-        runner.run(Op.LAY, 16, [np.zeros(4096, np.uint8), weights.packed], [64, F32])
-    with pytest.raises(KernelError, match="not supported"):
-        runner.run(Op.MATMUL, 1, [np.zeros(16, np.float32), np.zeros(64, np.float32), weights.packed], [16, 64, F32, 1])
+        runner.run(Op.LAY, 16, [np.zeros(4096, np.uint8), np.zeros(4096, np.uint8)], [64, 99])
 
 
 @pytest.mark.parametrize(("m", "k"), [(0, 32), (-1, 32), (8, 33), (8, 0), (1 << 41, 32)])

@@ -1,18 +1,16 @@
-// Products with F32, F16 and BF16 weights; activations are float32 (already rounded to the type's precision).
-// kWidth partial sums per output, each over the inputs k = lane (mod kWidth) in ascending order: the same for
-// every tile shape.
+// Products with F32, F16 and BF16 weights; activations are float32 (already rounded to the type's precision). Tiles of
+// kPanelWidth weight rows are panels (panel.h): re-laid they lie in memory as such, else they are made of the rows.
+#include <type_traits>
+
 #include "isa_functions.h"
-#include "simd.h"
+#include "panel.h"
 
 namespace golem {
 namespace GOLEM_ISA_NAMESPACE {
 namespace {
 
-struct Float32 {
-  using Word = float;
-  static vf get(const float *p) { return load(p); }
-  static vf get_n(const float *p, int n) { return load_n(p, n); }
-};
+constexpr int64_t kBlockColumns = 120;  // activation rows that the nearer caches and page tables hold while their products are taken
+
 struct Half {
   using Word = uint16_t;
   static vf get(const uint16_t *p) { return load_half(p); }
@@ -24,56 +22,109 @@ struct Bfloat {
   static vf get_n(const uint16_t *p, int n) { return load_bfloat_n(p, n); }
 };
 
-// M weight rows from `o` times C activation rows from `c`.
-template <class W, int M, int C>
-void tile(const Product &p, int64_t o, int64_t c) {
-  const typename W::Word *w[M];
-  const float *x[C];
-  vf s[M][C];
-  for (int i = 0; i < M; i++) w[i] = reinterpret_cast<const typename W::Word *>(p.w + (o + i) * p.w_stride);
-  for (int j = 0; j < C; j++) x[j] = reinterpret_cast<const float *>(p.x + (c + j) * p.x_stride);
-  for (int i = 0; i < M; i++)
-    for (int j = 0; j < C; j++) s[i][j] = zero();
-  int64_t k = 0;
-  for (; k + kWidth <= p.k; k += kWidth) {
-    vf b[C];
-    for (int j = 0; j < C; j++) b[j] = load(x[j] + k);
-    for (int i = 0; i < M; i++) {
-      const vf a = W::get(w[i] + k);
-      for (int j = 0; j < C; j++) s[i][j] = fma(a, b[j], s[i][j]);
+// Inputs i .. i + k of `rows` weight rows from w on as a panel of floats; where there are no rows it is zero.
+template <class W>
+void transpose_rows(const uint8_t *w, int64_t w_stride, int64_t rows, int64_t i, int64_t k, float *panel) {
+  for (int64_t r = 0; r < kPanelWidth; r += kWidth)
+    for (int64_t at = 0; at < k; at += kWidth) {
+      const int64_t n = k - at < kWidth ? k - at : kWidth;
+      vf a[kWidth];
+      for (int j = 0; j < kWidth; j++) {
+        const typename W::Word *row = reinterpret_cast<const typename W::Word *>(w + (r + j) * w_stride) + i + at;
+        a[j] = r + j >= rows ? zero() : n == kWidth ? W::get(row) : W::get_n(row, static_cast<int>(n));
+      }
+      transpose(a);
+      for (int64_t j = 0; j < n; j++) store(panel + (at + j) * kPanelWidth + r, a[j]);
     }
-  }
-  if (k < p.k) {
-    const int rest = static_cast<int>(p.k - k);
-    for (int i = 0; i < M; i++) {
-      const vf a = W::get_n(w[i] + k, rest);
-      for (int j = 0; j < C; j++) s[i][j] = fma(a, load_n(x[j] + k, rest), s[i][j]);
-    }
-  }
-  for (int i = 0; i < M; i++) {
-    const float bias = p.bias == nullptr ? 0.0f : p.bias[o + i];
-    for (int j = 0; j < C; j++) p.out[(c + j) * p.m + o + i] = sum(s[i][j]) + bias;
+}
+
+// The spans of a tile's inputs: calls fn(first input, how many, PanelOut).
+template <class Fn>
+void each_span(const Product &p, int64_t o, int64_t end, Fn fn) {
+  const int64_t width = end - o < kPanelWidth ? end - o : kPanelWidth;
+  for (int64_t i = 0; i < p.k; i += kPanelSpan) {
+    const int64_t n = p.k - i < kPanelSpan ? p.k - i : kPanelSpan;
+    fn(i, n, PanelOut{p.out + o, p.m, width, i == 0, i + n == p.k && p.bias != nullptr ? p.bias + o : nullptr});
   }
 }
 
-// The tile whose sums, inputs and one weight vector fit the registers.
-constexpr int kTileRows = 4, kTileColumns = kRegisters == 32 ? 4 : 3;
+// A span of a tile as floats, times all rows.
+void multiply(const Product &p, const float *panel, int64_t i, int64_t n, const PanelOut &out) {
+  panel_product<Float32>(panel, n, reinterpret_cast<const float *>(p.x) + i, p.x_stride / 4, p.rows, out);
+}
 
-template <class W, int M>
-void columns(const Product &p, int64_t o) {
-  int64_t c = 0;
-  for (; c + kTileColumns <= p.rows; c += kTileColumns) tile<W, M, kTileColumns>(p, o, c);
-  for (; c < p.rows; c++) tile<W, M, 1>(p, o, c);
+template <class W>
+void product_tiles(const Product &p, int64_t begin, int64_t end) {
+  alignas(64) float panel[kPanelSpan * kPanelWidth];
+  for (int64_t o = begin; o < end; o += kPanelWidth)
+    each_span(p, o, end, [&](int64_t i, int64_t n, const PanelOut &out) {
+      transpose_rows<W>(p.w + o * p.w_stride, p.w_stride, out.width, i, n, panel);
+      multiply(p, panel, i, n, out);
+    });
+}
+
+template <class W>
+void laid_tiles(const Product &p, int64_t begin, int64_t end) {
+  alignas(64) float panel[kPanelSpan * kPanelWidth];
+  for (int64_t o = begin; o < end; o += kPanelWidth) {
+    const auto *tile = reinterpret_cast<const typename W::Word *>(p.w + o / kPanelWidth * p.w_stride);
+    each_span(p, o, end, [&](int64_t i, int64_t n, const PanelOut &out) {
+      const auto *words = tile + i * kPanelWidth;
+      if constexpr (std::is_same<W, Float32>::value) {
+        multiply(p, words, i, n, out);
+      } else if (p.rows <= kPanelColumns) {  // converted once anyway
+        panel_product<W>(words, n, reinterpret_cast<const float *>(p.x) + i, p.x_stride / 4, p.rows, out);
+      } else {
+        for (int64_t at = 0; at < n * kPanelWidth; at += kWidth) store(panel + at, W::get(words + at));
+        multiply(p, panel, i, n, out);
+      }
+    });
+  }
+}
+
+// Calls fn for blocks of the activation rows.
+template <class Fn>
+void each_block(const Product &p, Fn fn) {
+  Product block = p;
+  for (int64_t c = 0; c < p.rows; c += kBlockColumns) {
+    block.x = p.x + c * p.x_stride;
+    block.out = p.out + c * p.m;
+    block.rows = p.rows - c < kBlockColumns ? p.rows - c : kBlockColumns;
+    fn(block);
+  }
 }
 
 template <class W>
 void product(const Product &p, int64_t begin, int64_t end) {
-  int64_t o = begin;
-  for (; o + kTileRows <= end; o += kTileRows) columns<W, kTileRows>(p, o);
-  for (; o < end; o++) columns<W, 1>(p, o);
+  each_block(p, [&](const Product &block) { product_tiles<W>(block, begin, end); });
+}
+
+// begin is a multiple of kPanelWidth.
+template <class W>
+void laid_product(const Product &p, int64_t begin, int64_t end) {
+  each_block(p, [&](const Product &block) { laid_tiles<W>(block, begin, end); });
+}
+
+template <class W>
+void lay(const uint8_t *w, int64_t stride, int64_t rows, int64_t k, uint8_t *out) {
+  using Word = typename W::Word;
+  Word *tile = reinterpret_cast<Word *>(out);
+  for (int64_t r = 0; r < kPanelWidth; r++) {
+    const Word *row = reinterpret_cast<const Word *>(w + r * stride);
+    for (int64_t i = 0; i < k; i++) tile[i * kPanelWidth + r] = r < rows ? row[i] : Word{0};
+  }
+}
+
+template <class W>
+Layout layout() {
+  return {laid_product<W>, lay<W>, [](int64_t k) {
+            return (k * kPanelWidth * static_cast<int64_t>(sizeof(typename W::Word)) + 63) / 64 * 64;
+          }};
 }
 
 }  // namespace
+
+const int64_t kFloatRows = kPanelWidth;
 
 ProductFn float_product(int type) {
   switch (type) {
@@ -81,6 +132,15 @@ ProductFn float_product(int type) {
     case F16: return product<Half>;
     case BF16: return product<Bfloat>;
     default: return nullptr;
+  }
+}
+
+Layout float_layout(int type) {
+  switch (type) {
+    case F32: return layout<Float32>();
+    case F16: return layout<Half>();
+    case BF16: return layout<Bfloat>();
+    default: return {};
   }
 }
 

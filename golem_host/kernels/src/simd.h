@@ -7,6 +7,7 @@
 //   fma(a, b, c) = a * b + c   smaller(a, b), larger(a, b): b where either is NaN
 //   at_least(a, b): bit i says whether a[i] >= b[i], false for NaN
 //   sum(a): of all lanes; sum_4(a, out): of four vectors, the same bits as sum
+//   transpose(a): kWidth vectors as a matrix, in place
 //   set_half(p): one half in every lane; load_int8(p): kWidth signed bytes as float
 //   load_n / store_n: the first n < kWidth lanes, the others 0 / untouched
 #pragma once

@@ -81,6 +81,21 @@ GOLEM_INLINE void sum_4(const vf *a, float *out) {
   const __m256 sums = _mm256_add_ps(pairs, _mm256_permute_ps(pairs, 0x4e));
   _mm_storeu_ps(out, _mm_unpacklo_ps(_mm256_castps256_ps128(sums), _mm256_extractf128_ps(sums, 1)));
 }
+GOLEM_INLINE void transpose(vf *a) {
+  __m256 b[8];
+  for (int i = 0; i < 8; i += 4) {  // four rows: 4 x 4 in each half
+    const __m256 p = _mm256_unpacklo_ps(a[i], a[i + 1]), q = _mm256_unpackhi_ps(a[i], a[i + 1]);
+    const __m256 r = _mm256_unpacklo_ps(a[i + 2], a[i + 3]), s = _mm256_unpackhi_ps(a[i + 2], a[i + 3]);
+    b[i] = _mm256_shuffle_ps(p, r, 0x44);
+    b[i + 1] = _mm256_shuffle_ps(p, r, 0xee);
+    b[i + 2] = _mm256_shuffle_ps(q, s, 0x44);
+    b[i + 3] = _mm256_shuffle_ps(q, s, 0xee);
+  }
+  for (int i = 0; i < 4; i++) {  // then the halves
+    a[i] = _mm256_permute2f128_ps(b[i], b[i + 4], 0x20);
+    a[i + 4] = _mm256_permute2f128_ps(b[i], b[i + 4], 0x31);
+  }
+}
 GOLEM_INLINE float largest(vf a) {
   const __m128 h = _mm_max_ps(_mm256_castps256_ps128(a), _mm256_extractf128_ps(a, 1));
   const __m128 q = _mm_max_ps(h, _mm_movehl_ps(h, h));

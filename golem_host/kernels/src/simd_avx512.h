@@ -73,6 +73,25 @@ GOLEM_INLINE void sum_4(const vf *a, float *out) {
   const __m512 sums = _mm512_add_ps(pairs, _mm512_permute_ps(pairs, 0xb1));
   _mm_storeu_ps(out, _mm512_castps512_ps128(_mm512_permutexvar_ps(_mm512_setr_epi32(0, 4, 8, 12, 0, 4, 8, 12, 0, 4, 8, 12, 0, 4, 8, 12), sums)));
 }
+GOLEM_INLINE void transpose(vf *a) {
+  __m512 b[16];
+  for (int i = 0; i < 16; i += 4) {  // four rows: 4 x 4 in each quarter
+    const __m512 p = _mm512_unpacklo_ps(a[i], a[i + 1]), q = _mm512_unpackhi_ps(a[i], a[i + 1]);
+    const __m512 r = _mm512_unpacklo_ps(a[i + 2], a[i + 3]), s = _mm512_unpackhi_ps(a[i + 2], a[i + 3]);
+    b[i] = _mm512_shuffle_ps(p, r, 0x44);
+    b[i + 1] = _mm512_shuffle_ps(p, r, 0xee);
+    b[i + 2] = _mm512_shuffle_ps(q, s, 0x44);
+    b[i + 3] = _mm512_shuffle_ps(q, s, 0xee);
+  }
+  for (int i = 0; i < 4; i++) {  // then the quarters
+    const __m512 p = _mm512_shuffle_f32x4(b[i], b[i + 4], 0x88), q = _mm512_shuffle_f32x4(b[i], b[i + 4], 0xdd);
+    const __m512 r = _mm512_shuffle_f32x4(b[i + 8], b[i + 12], 0x88), s = _mm512_shuffle_f32x4(b[i + 8], b[i + 12], 0xdd);
+    a[i] = _mm512_shuffle_f32x4(p, r, 0x88);
+    a[i + 4] = _mm512_shuffle_f32x4(q, s, 0x88);
+    a[i + 8] = _mm512_shuffle_f32x4(p, r, 0xdd);
+    a[i + 12] = _mm512_shuffle_f32x4(q, s, 0xdd);
+  }
+}
 GOLEM_INLINE float largest(vf a) {
   const __m256 o = _mm256_max_ps(_mm512_castps512_ps256(a), _mm512_extractf32x8_ps(a, 1));
   const __m128 h = _mm_max_ps(_mm256_castps256_ps128(o), _mm256_extractf128_ps(o, 1));

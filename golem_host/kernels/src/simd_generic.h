@@ -81,6 +81,14 @@ GOLEM_INLINE float sum(vf a) {
 GOLEM_INLINE void sum_4(const vf *a, float *out) {
   for (int i = 0; i < 4; i++) out[i] = sum(a[i]);
 }
+GOLEM_INLINE void transpose(vf *a) {
+  for (int i = 0; i < kWidth; i++)
+    for (int j = i + 1; j < kWidth; j++) {
+      const float x = a[i].v[j];
+      a[i].v[j] = a[j].v[i];
+      a[j].v[i] = x;
+    }
+}
 GOLEM_INLINE float largest(vf a) {
   float m = a.v[0];
   for (int i = 1; i < kWidth; i++) m = a.v[i] > m ? a.v[i] : m;

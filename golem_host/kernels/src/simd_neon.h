@@ -77,6 +77,13 @@ GOLEM_INLINE float sum(vf a) {
   return vgetq_lane_f32(pairs, 0) + vgetq_lane_f32(pairs, 1);
 }
 GOLEM_INLINE void sum_4(const vf *a, float *out) { vst1q_f32(out, vpaddq_f32(vpaddq_f32(a[0], a[1]), vpaddq_f32(a[2], a[3]))); }
+GOLEM_INLINE void transpose(vf *a) {
+  const float32x4x2_t p = vtrnq_f32(a[0], a[1]), q = vtrnq_f32(a[2], a[3]);
+  a[0] = vcombine_f32(vget_low_f32(p.val[0]), vget_low_f32(q.val[0]));
+  a[1] = vcombine_f32(vget_low_f32(p.val[1]), vget_low_f32(q.val[1]));
+  a[2] = vcombine_f32(vget_high_f32(p.val[0]), vget_high_f32(q.val[0]));
+  a[3] = vcombine_f32(vget_high_f32(p.val[1]), vget_high_f32(q.val[1]));
+}
 GOLEM_INLINE float largest(vf a) { return vmaxvq_f32(a); }
 
 }  // namespace neon

@@ -37,11 +37,11 @@ class EmbedRuntime:
     ) -> None:
         raise ModelFileError(checkpoint.path, "encoders are not computed by this version")
 
-    def submit(self, texts: Sequence[Tokens]) -> list[Job[Any]]:
-        """Queue texts of 1 to `context` tokens each.
+    def submit(self, texts: Sequence[Tokens]) -> Job[Any]:
+        """Queue the texts of a request, 1 to `context` tokens each; the lane cuts them into passes.
 
-        The jobs' results, in order and joined, are float32 (texts, width): pooled, not normalised, or scores. Raises
-        what `Lane.submit` raises, with nothing left in the queue.
+        The job's result is float32 (texts, width) in their order: pooled, not normalised, or scores. Raises what
+        `Lane.submit` raises.
         """
         raise NotImplementedError
 

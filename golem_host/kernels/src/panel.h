@@ -1,0 +1,93 @@
+// Products of float rows with a panel: the weights of kPanelWidth outputs side by side, input after input.
+//
+// An output is summed in one lane, so its bits depend on its weights and its row alone: a fused chain over each span of
+// kPanelSpan inputs in their order, and the spans' sums added in theirs.
+#pragma once
+#include "simd.h"
+
+namespace golem {
+namespace GOLEM_ISA_NAMESPACE {
+
+constexpr int kPanelVectors = kWidth == 4 ? 4 : 2;
+constexpr int kPanelWidth = kPanelVectors * kWidth;
+constexpr int kPanelColumns = kWidth == 16 ? 12 : 6;  // input rows whose sums fit the registers
+constexpr int64_t kPanelSpan = 128;                   // with float weights, half of the nearest cache
+
+struct Float32 {
+  using Word = float;
+  static vf get(const float *p) { return load(p); }
+  static vf get_n(const float *p, int n) { return load_n(p, n); }
+};
+
+// Where a panel's products go: columns `stride` floats apart, of which the first `width` outputs are there. They are added
+// to what is there unless they are the `first` span's; `bias`, if any, is added last.
+struct PanelOut {
+  float *at;
+  int64_t stride;
+  int64_t width;
+  bool first;
+  const float *bias;
+};
+
+// Adds inputs i .. i + n to the sums of C columns, three of which share a pointer: as many as x86 addresses reach.
+template <class W, int C>
+GOLEM_INLINE void add_inputs(const typename W::Word *panel, const float *const *row, int64_t stride, int64_t i, int n,
+                             vf (*s)[kPanelVectors]) {
+  for (int u = 0; u < n; u++) {
+    vf w[kPanelVectors];
+    for (int v = 0; v < kPanelVectors; v++) w[v] = W::get(panel + (i + u) * kPanelWidth + v * kWidth);
+    for (int j = 0; j < C; j++) {
+      const vf y = set1(row[j / 3][j % 3 * stride + i + u]);
+      for (int v = 0; v < kPanelVectors; v++) s[j][v] = fma(y, w[v], s[j][v]);
+    }
+  }
+}
+
+// C columns from x on, which lie `stride` floats apart and are followed by `more`.
+template <class W, int C>
+GOLEM_INLINE void panel_columns(const typename W::Word *panel, int64_t k, const float *x, int64_t stride, int64_t more,
+                                const PanelOut &out) {
+  const float *row[(C + 2) / 3];
+  for (int j = 0; j < C; j += 3) row[j / 3] = x + j * stride;
+  for (int64_t j = C; j < C + (more < C ? more : C); j++)  // too many short streams for hardware to follow
+    for (int64_t i = 0; i < k; i += 16) __builtin_prefetch(x + j * stride + i);
+  vf s[C][kPanelVectors];
+  for (int j = 0; j < C; j++)
+    for (int v = 0; v < kPanelVectors; v++) s[j][v] = zero();
+  int64_t i = 0;
+  for (; i + 4 <= k; i += 4) add_inputs<W, C>(panel, row, stride, i, 4, s);
+  if (i < k) add_inputs<W, C>(panel, row, stride, i, static_cast<int>(k - i), s);
+  for (int j = 0; j < C; j++)
+    for (int v = 0; v < kPanelVectors && v * kWidth < out.width; v++) {
+      const int64_t n = out.width - v * kWidth;
+      float *to = out.at + j * out.stride + v * kWidth;
+      vf y = out.first ? s[j][v] : load_part(to, n) + s[j][v];
+      if (out.bias != nullptr) y = y + load_part(out.bias + v * kWidth, n);
+      store_part(to, y, n);
+    }
+}
+
+// C columns at a time from column c on; where it stopped.
+template <class W, int C>
+GOLEM_INLINE int64_t many_columns(const typename W::Word *panel, int64_t k, const float *x, int64_t stride, int64_t c, int64_t columns,
+                                  PanelOut out) {
+  float *const first = out.at;
+  for (; c + C <= columns; c += C) {
+    out.at = first + c * out.stride;
+    panel_columns<W, C>(panel, k, x + c * stride, stride, columns - c - C, out);
+  }
+  return c;
+}
+
+// A span of a panel, k <= kPanelSpan inputs, times `columns` rows.
+template <class W>
+void panel_product(const typename W::Word *panel, int64_t k, const float *x, int64_t stride, int64_t columns, const PanelOut &out) {
+  int64_t c = many_columns<W, kPanelColumns>(panel, k, x, stride, 0, columns, out);
+  if (kPanelColumns > 8) c = many_columns<W, 8>(panel, k, x, stride, c, columns, out);
+  c = many_columns<W, 4>(panel, k, x, stride, c, columns, out);
+  c = many_columns<W, 2>(panel, k, x, stride, c, columns, out);
+  many_columns<W, 1>(panel, k, x, stride, c, columns, out);
+}
+
+}  // namespace GOLEM_ISA_NAMESPACE
+}  // namespace golem
