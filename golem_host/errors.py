@@ -123,6 +123,10 @@ class Unavailable(RequestError):
         self.headers.setdefault("Retry-After", str(retry_after))
 
 
+class DeviceFailed(Unavailable):
+    """503: the device failed for good (lost, hung, out of memory). Lanes on it close; the next request loads anew."""
+
+
 class Overloaded(Unavailable):
     """503: the model's queue is full."""
 

@@ -3,6 +3,7 @@
 from golem_host.devices.cpu.backend import CpuBackend
 from golem_host.devices.cpu.cache import CpuCache
 from golem_host.devices.cpu.program import Program
-from golem_host.devices.cpu.state import Checkpoint, CpuState
+from golem_host.devices.cpu.state import CpuState
+from golem_host.devices.state import Checkpoint
 
 __all__ = ["Checkpoint", "CpuBackend", "CpuCache", "CpuState", "Program"]

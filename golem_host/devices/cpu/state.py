@@ -2,18 +2,10 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-
 import numpy as np
 from numpy.typing import NDArray
 
-
-@dataclass(frozen=True)
-class Checkpoint:
-    """What one slot's state was after `position` positions: `values` float32, the state's shape."""
-
-    position: int
-    values: NDArray[np.float32]
+from golem_host.devices.state import Checkpoint
 
 
 class CpuState:
@@ -42,7 +34,6 @@ class CpuState:
 
         Raises ValueError for one of another shape.
         """
-        if checkpoint.values.shape != self.shape:
-            raise ValueError(f"a checkpoint of shape {checkpoint.values.shape} for a state of shape {self.shape}")
+        checkpoint.check(self.shape)
         self.values[slot] = checkpoint.values
         self.taken[slot] = checkpoint.position

@@ -1,0 +1,109 @@
+"""What a Vulkan device offers to models: programs, caches, recurrent states, and their weights in its memory."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import TYPE_CHECKING
+
+from golem_host.devices.vulkan.cache import VulkanCache
+from golem_host.devices.vulkan.errors import OutOfDeviceMemory
+from golem_host.devices.vulkan.lower import lower
+from golem_host.devices.vulkan.program import Program
+from golem_host.devices.vulkan.state import VulkanState
+from golem_host.devices.vulkan.weights import DeviceWeights, wanted_by
+from golem_host.errors import InternalError
+from golem_host.ops.recording import Recording
+from golem_host.ops.slot_cache import CacheType
+
+if TYPE_CHECKING:
+    from golem_host.devices.vulkan.gpu import Gpu
+    from golem_host.devices.vulkan.memory import View
+
+
+class VulkanBackend:
+    """Compiles recordings for `gpu`. `widest_pass`: the most columns a pass should have."""
+
+    widest_pass = 512
+
+    def __init__(self, gpu: Gpu) -> None:
+        self.gpu = gpu
+        self.weights = DeviceWeights(gpu)
+        self._scratch: View | None = None
+
+    @property
+    def lost(self) -> bool:
+        """Whether the device failed for good; another backend may work."""
+        return self.gpu.dead
+
+    def prepare(self, recording: Recording, progress: Callable[[float], None]) -> None:
+        """Upload the weights that `recording` reads, make its pipelines, and take the memory that its tensors need.
+
+        `progress` takes the share done. May run beside a pass, on any thread. Raises InternalError with the numbers,
+        before anything is uploaded, when the device has no room.
+        """
+        lowered = lower(self.gpu, recording)
+        wanted = wanted_by(lowered.dispatches)
+        weights = self.weights.missing_bytes(wanted)
+        working = 0 if self._holds(lowered.scratch_bytes) else lowered.scratch_bytes
+        room = self.room()
+        if weights + working > room:
+            raise InternalError(
+                f"it does not fit {self.gpu.physical.name}: its weights take {_mib(weights)} there and a pass takes "
+                f"{_mib(working)}, {_mib(room)} are free beside its caches; have fewer of its layers there "
+                "(--vulkan-layers), or take a smaller file"
+            )
+        self.scratch(lowered.scratch_bytes)
+        self.weights.take(wanted, progress)
+        for dispatch in lowered.dispatches:
+            self.gpu.kernel(dispatch.kernel, dispatch.constants)
+        self.gpu.save_pipelines()
+
+    def room(self) -> int:
+        """Bytes that can still be allocated in the device's memory."""
+        return self.gpu.available(self.gpu.memory_type(0xFFFFFFFF, False).heap)
+
+    def compile(self, recording: Recording) -> Program:
+        return Program(self, recording)
+
+    def cache(
+        self, *, slots: int, cells: int, kv_heads: int, key_dim: int, value_dim: int, type: CacheType = CacheType.F16
+    ) -> VulkanCache:
+        """Keys and values of one layer; see `VulkanCache`. Raises InternalError when the device has no room."""
+        try:
+            return VulkanCache(
+                self.gpu,
+                slots=slots,
+                cells=cells,
+                kv_heads=kv_heads,
+                key_dim=key_dim,
+                value_dim=value_dim,
+                type=type,
+            )
+        except OutOfDeviceMemory as error:
+            raise InternalError(
+                f"keys and values for {slots} slots of {cells} positions do not fit: {error}; lower the context or the "
+                "number of slots"
+            ) from error
+
+    def state(self, *, slots: int, shape: tuple[int, ...]) -> VulkanState:
+        """Recurrent state of one layer; see `VulkanState`. Raises InternalError when the device has no room."""
+        try:
+            return VulkanState(self.gpu, slots=slots, shape=shape)
+        except OutOfDeviceMemory as error:
+            raise InternalError(f"states of {slots} slots do not fit: {error}; lower the number of slots") from error
+
+    def scratch(self, size: int, *, own: bool = False) -> View:
+        """Memory for the tensors of a pass: shared by all programs, which run one at a time, unless it is to be `own`."""
+        if own:
+            return self.gpu.arena(expected=size).take(size)
+        if not self._holds(size):
+            self._scratch = self.gpu.arena(expected=size).take(size)
+        assert self._scratch is not None
+        return self._scratch
+
+    def _holds(self, size: int) -> bool:
+        return self._scratch is not None and self._scratch.bytes >= size
+
+
+def _mib(size: int) -> str:
+    return f"{-(-size >> 20)} MiB"

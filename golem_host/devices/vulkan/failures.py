@@ -1,0 +1,22 @@
+"""What callers are told when a device fails."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+from typing import TYPE_CHECKING
+
+from golem_host.devices.vulkan.errors import VulkanError
+from golem_host.errors import DeviceFailed
+
+if TYPE_CHECKING:
+    from golem_host.devices.vulkan.gpu import Gpu
+
+
+@contextmanager
+def device_errors(gpu: Gpu) -> Iterator[None]:
+    """Turn what the driver reports while a pass runs, and a pass that never ends, into `DeviceFailed`."""
+    try:
+        yield
+    except (VulkanError, TimeoutError) as error:
+        raise DeviceFailed(f"the device {gpu.physical.name} failed while computing this answer: {error}") from error

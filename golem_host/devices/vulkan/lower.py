@@ -1,0 +1,56 @@
+"""From recorded operations to dispatches in order, with their memory planned."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from golem_host.devices.plan import plan
+from golem_host.devices.vulkan.dispatch import Dispatch, Lower, Lowering
+from golem_host.devices.vulkan.schedule import Step, schedule
+from golem_host.ops.recording import Command, Recording, Ref
+
+if TYPE_CHECKING:
+    from golem_host.devices.vulkan.gpu import Gpu
+
+TABLE: dict[type, Lower] = {}
+"""The function that lowers an operation; one without runs as its torch twin."""
+
+
+@dataclass(frozen=True)
+class Lowered:
+    """A recording for a device: its steps in order, the commands among them that shaders compute, and where each tensor
+    lies in `scratch_bytes` of memory.
+    """
+
+    steps: list[Step]
+    on_device: list[Command]
+    offsets: dict[Ref, int]
+    scratch_bytes: int
+
+    @property
+    def dispatches(self) -> list[Dispatch]:
+        return [step.dispatch for step in self.steps if step.dispatch is not None]
+
+
+def lower(gpu: Gpu, recording: Recording) -> Lowered:
+    """Lower a recording; operations that no shader takes become steps that run their torch twin."""
+    low = Lowering(gpu, recording, gpu.limits.storage_buffer_range)
+    lowered: list[Command | Dispatch] = []
+    on_device: list[Command] = []
+    for command in recording.commands:
+        function = TABLE.get(type(command.op))
+        made = None if function is None else function(low, command.op, command.output, *command.inputs)
+        lowered += low.taken()
+        if made is None:
+            lowered.append(command)
+        else:
+            lowered += made
+            on_device.append(command)
+    steps = schedule(lowered)
+    kept = list(recording.outputs.values())
+    if recording.keep_names:
+        kept += recording.names.values()
+    alignment = max(gpu.limits.storage_buffer_alignment, 16)
+    offsets, size = plan(steps, kept, outside=recording.inputs.values(), alignment=alignment)
+    return Lowered(steps, on_device, offsets, size)
