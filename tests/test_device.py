@@ -172,3 +172,14 @@ def test_stopping_closes_lanes_and_refuses_calls() -> None:
     with pytest.raises(RuntimeError, match="has stopped"):
         device.submit(lambda: None)
     assert not device.alive(lane, 1)
+
+
+def test_a_backend_whose_device_was_lost_is_made_anew() -> None:
+    class Backend:
+        lost = False
+
+    device = Device("test", Backend)
+    first = device.backend
+    assert device.backend is first
+    first.lost = True
+    assert device.backend is not first

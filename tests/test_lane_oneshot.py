@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from golem_host.errors import RequestError
+from golem_host.errors import DeviceFailed, RequestError
 from golem_host.lanes.job import End, Job
 from golem_host.lanes.oneshot import OneShotLane
 
@@ -79,3 +79,17 @@ def test_cancelled_jobs_are_not_run() -> None:
     one.cancel()
     lane.run(0.0)
     assert ran == [2] and two.end is End.DONE
+
+
+def test_a_lost_device_fails_every_job_and_the_lane_without_another_try() -> None:
+    tries = []
+
+    def answer(jobs: list[Job]) -> None:
+        tries.append(len(jobs))
+        raise DeviceFailed("the device is gone")
+
+    lane = lane_of(answer)
+    jobs = submit(lane, 4, 6, 1)
+    lane.run(0.0)
+    assert tries == [2] and lane.failed is not None
+    assert all(isinstance(job.error, DeviceFailed) for job in jobs)

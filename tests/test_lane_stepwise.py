@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from golem_host.errors import BadRequest, Overloaded, RequestError, Unavailable
+from golem_host.errors import BadRequest, DeviceFailed, Overloaded, RequestError, Unavailable
 from golem_host.lanes.job import End, Job
 from golem_host.lanes.stepwise import StepwiseLane
 
@@ -219,3 +219,16 @@ def test_the_note_of_a_pass_is_the_steppers_own() -> None:
     stepper.step = lambda: "all of them"  # pyright: ignore[reportAttributeAccessIssue]
     lane.run(0.0)
     assert lane.pass_note() == "all of them"
+
+
+def test_a_lost_device_fails_every_job_and_the_lane() -> None:
+    lane, stepper = lane_of(1)
+    jobs = [Job(3), Job(1)]
+    for job in jobs:
+        lane.submit(job)
+    stepper.poison = DeviceFailed("the device is gone")
+    lane.run(0.0)
+    assert [job.end for job in jobs] == [End.FAILED, End.FAILED]
+    assert lane.failed is not None and lane.next_time(0.0) is None
+    with pytest.raises(DeviceFailed, match="the device is gone"):
+        lane.submit(Job(1))

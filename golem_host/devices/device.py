@@ -8,7 +8,6 @@ import time
 from collections import deque
 from collections.abc import Callable
 from concurrent.futures import Future
-from functools import cached_property
 from typing import Any
 
 from golem_host.devices.choice import FairShare, PolicyError
@@ -16,6 +15,9 @@ from golem_host.errors import RequestError
 from golem_host.lanes.lane import Lane
 
 log = logging.getLogger("golem_host.devices")
+
+WIDEST_PASS = 512
+"""Columns of the widest pass where a backend has no reason for another number (`widest_pass`)."""
 
 
 class Device:
@@ -28,6 +30,8 @@ class Device:
     def __init__(self, name: str, make_backend: Callable[[], Any], *, log_passes: bool = False) -> None:
         self.name = name
         self._make_backend = make_backend
+        self._backend: Any = None
+        self._making = threading.Lock()
         self._log_passes = log_passes
         self._changed = threading.Condition()
         self._shares = FairShare()
@@ -37,10 +41,16 @@ class Device:
         self._stopping = False
         self._thread = threading.Thread(target=self._loop, name=f"device {name}", daemon=True)
 
-    @cached_property
+    @property
     def backend(self) -> Any:
-        """Compiles recordings into programs and allocates on the device (see `golem_host.ops.recording`)."""
-        return self._make_backend()
+        """Compiles recordings into programs and allocates on the device (see `golem_host.ops.recording`).
+
+        Made on first use, and again when it says that the device was `lost`.
+        """
+        with self._making:
+            if self._backend is None or getattr(self._backend, "lost", False):
+                self._backend = self._make_backend()
+            return self._backend
 
     @property
     def lanes(self) -> list[Lane]:

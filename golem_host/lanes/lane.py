@@ -10,7 +10,7 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from typing import Any
 
-from golem_host.errors import Overloaded, RequestError, Unavailable
+from golem_host.errors import DeviceFailed, Overloaded, RequestError, Unavailable
 from golem_host.lanes.job import Job
 
 log = logging.getLogger("golem_host.lanes")
@@ -105,6 +105,14 @@ class Lane(ABC):
             self._queue.clear()
         for job in jobs + self.in_flight():
             job.fail(error)
+
+    def lose_device(self, error: DeviceFailed) -> None:
+        """The device failed for good: end every job with the reason. The next request that asks for the model loads it
+        anew (`Registry.use`).
+        """
+        log.error("%s: %s", self.name, error)
+        self.failed = error
+        self.close(error)
 
     def refuse(self, error: RequestError) -> None:
         """Refuse new jobs from now on and let those inside finish (graceful stop)."""

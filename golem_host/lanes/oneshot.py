@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
+from golem_host.errors import DeviceFailed
 from golem_host.lanes.job import Job
 from golem_host.lanes.lane import Lane, log, pass_failed
 
@@ -14,7 +15,7 @@ class OneShotLane(Lane):
 
     `run_batch` answers every job it is given, on the device thread. A pass smaller than `gather_below` waits up to
     `gather_seconds` for company. When `run_batch` raises for a batch of several, each unanswered job is run again
-    alone, so that only the one at fault fails.
+    alone, so that only the one at fault fails; when it raises `DeviceFailed`, the lane fails.
     """
 
     def __init__(
@@ -77,6 +78,9 @@ class OneShotLane(Lane):
     def _answer(self, batch: list[Job[Any]]) -> None:
         try:
             self._run_batch(batch)
+        except DeviceFailed as error:
+            self.lose_device(error)
+            return
         except Exception as error:
             unanswered = [job for job in batch if job.end is None]
             log.exception("%s: a pass of %d failed", self.name, len(batch))
@@ -84,7 +88,8 @@ class OneShotLane(Lane):
                 batch[0].fail(pass_failed(error))
                 return
             for job in unanswered:
-                self._answer([job])
+                if self.failed is None:
+                    self._answer([job])
             return
         for job in batch:
             job.fail(pass_failed(RuntimeError(f"{self.name} answered its batch without this job")))

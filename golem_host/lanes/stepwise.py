@@ -6,7 +6,7 @@ import time
 from collections.abc import Callable
 from typing import Any, Protocol
 
-from golem_host.errors import InternalError, RequestError
+from golem_host.errors import DeviceFailed, InternalError, RequestError
 from golem_host.lanes.job import Job
 from golem_host.lanes.lane import Lane, log, pass_failed
 
@@ -27,7 +27,8 @@ class Stepper(Protocol):
         """Run one bounded pass over everything seated; end the jobs that end and free their seats.
 
         The answer says what went in, for `--debug-batches`.
-        An error that belongs to one job is that job's (`job.fail`, seat freed); raising fails every job of the pass.
+        An error that belongs to one job is that job's (`job.fail`, seat freed); raising fails every job of the pass,
+        and `DeviceFailed` the lane.
         """
         ...
 
@@ -123,6 +124,9 @@ class StepwiseLane(Lane):
                 return
             try:
                 seated = self.stepper.admit(job)
+            except DeviceFailed as error:
+                self._fail_pass(error)
+                return
             except Exception as error:
                 if not isinstance(error, RequestError):
                     log.exception("%s: seating a request failed", self.name)
@@ -142,6 +146,10 @@ class StepwiseLane(Lane):
                 self._queue.remove(job)
 
     def _fail_pass(self, error: BaseException) -> None:
+        if isinstance(error, DeviceFailed):
+            self.lose_device(error)
+            self._seated = []
+            return
         for job in self._seated:
             job.fail(pass_failed(error))
         self._seated = []

@@ -14,6 +14,7 @@ from golem_host.devices.cpu.cache import CpuCache
 from golem_host.devices.cpu.program import Program
 from golem_host.devices.cpu.resident import Resident, ResidentWeights, multipliers
 from golem_host.devices.cpu.state import CpuState
+from golem_host.devices.device import WIDEST_PASS
 from golem_host.kernels import library
 from golem_host.ops.recording import Recording
 from golem_host.ops.slot_cache import CacheType
@@ -27,7 +28,10 @@ class CpuBackend:
     """Compiles recordings for this processor, with `threads` compute threads, the device thread included.
 
     `native=False` computes everything with the torch twins. `repack=False` leaves weights where the file is mapped.
+    `widest_pass` is the most columns that a pass should have.
     """
+
+    widest_pass = WIDEST_PASS
 
     def __init__(self, *, threads: int, native: bool = True, repack: bool = True) -> None:
         self.threads = threads

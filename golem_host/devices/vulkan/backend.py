@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import TYPE_CHECKING
 
+from golem_host.devices.device import WIDEST_PASS
 from golem_host.devices.vulkan.cache import VulkanCache
 from golem_host.devices.vulkan.errors import OutOfDeviceMemory
 from golem_host.devices.vulkan.lower import lower
@@ -21,9 +22,9 @@ if TYPE_CHECKING:
 
 
 class VulkanBackend:
-    """Compiles recordings for `gpu`. `widest_pass`: the most columns a pass should have."""
+    """Compiles recordings for `gpu`. `widest_pass` is the most columns that a pass should have."""
 
-    widest_pass = 512
+    widest_pass = WIDEST_PASS
 
     def __init__(self, gpu: Gpu) -> None:
         self.gpu = gpu
@@ -93,7 +94,7 @@ class VulkanBackend:
             raise InternalError(f"states of {slots} slots do not fit: {error}; lower the number of slots") from error
 
     def scratch(self, size: int, *, own: bool = False) -> View:
-        """Memory for the tensors of a pass: shared by all programs, which run one at a time, unless it is to be `own`."""
+        """Memory for the tensors of a pass: shared by all programs, which run one at a time, if it is not its `own`."""
         if own:
             return self.gpu.arena(expected=size).take(size)
         if not self._holds(size):

@@ -79,7 +79,7 @@ class VulkanCache:
 
     @contextmanager
     def on_host(self) -> Iterator[HostCache]:
-        """The cache for a torch twin: slots are fetched when they are first touched, changed ones go back at the end."""
+        """The cache for a torch twin: slots are fetched when first touched, changed ones put back at the end."""
         host = HostCache(self)
         yield host
         for slot in host.changed:

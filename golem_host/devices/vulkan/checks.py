@@ -65,10 +65,9 @@ class Checks:
         return {*self.bounds, *(ref for pair in self.states for ref in pair)}
 
     def check(self, rows: Mapping[Ref, NDArray[np.int32]], live: Mapping[Axis, int]) -> None:
-        """Raises IndexError for a value out of bounds, and for rows that do not follow their states; notes in the states
-        that they have taken the rows.
+        """Check the live `rows` of each input, and note in the states that they have taken them.
 
-        `rows` are the live rows of each input.
+        Raises IndexError for a value out of bounds, and for rows that do not follow their states.
         """
         for ref, bounds in self.bounds.items():
             values = rows[ref]
@@ -100,9 +99,8 @@ def follow_all(states: list[VulkanState], slots: NDArray[np.int32], positions: N
         wrong = np.flatnonzero((begin != 0) & (state.taken[used] != begin))
         if wrong.size:
             slot = int(used[wrong[0]])
-            raise IndexError(
-                f"position {firsts[slot]} does not follow the state of slot {slot}, which wants {state.taken[slot]} or 0"
-            )
+            wants = f"{state.taken[slot]} or 0"
+            raise IndexError(f"position {firsts[slot]} does not follow the state of slot {slot}, which wants {wants}")
     after = np.fromiter(taken.values(), np.int64, len(taken))
     for state in states:
         state.taken[used] = after

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
+from golem_host.devices.vulkan import layouts
 from golem_host.devices.vulkan.dispatch import Dispatch, Weights
 from golem_host.devices.vulkan.schedule import Step
 
@@ -25,7 +26,7 @@ def work_of(dispatch: Dispatch) -> int:
         x, y, z = dispatch.grid
         return OTHER_WORK * x * y * z
     tensor = weights.tensor
-    share = len(weights.rows) * tensor.shape[-1] / tensor.elements
+    share = len(weights.tiles) / layouts.tiles(tensor)
     return int(dispatch.axis.capacity * dispatch.writes.width * tensor.shape[-1] * share)
 
 

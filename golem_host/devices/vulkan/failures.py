@@ -15,8 +15,14 @@ if TYPE_CHECKING:
 
 @contextmanager
 def device_errors(gpu: Gpu) -> Iterator[None]:
-    """Turn what the driver reports while a pass runs, and a pass that never ends, into `DeviceFailed`."""
+    """Turn what the driver reports while a pass runs, and a pass that never ends, into `DeviceFailed`.
+
+    A device that hangs counts as lost: nothing waits for it again.
+    """
     try:
         yield
-    except (VulkanError, TimeoutError) as error:
+    except TimeoutError as error:
+        gpu.dead = True
+        raise DeviceFailed(f"the device {gpu.physical.name} hangs: {error}") from error
+    except VulkanError as error:
         raise DeviceFailed(f"the device {gpu.physical.name} failed while computing this answer: {error}") from error

@@ -45,10 +45,10 @@ class Bound:
 class Program:
     """A pass that can be replayed: fill `inputs`, `run`, read `output`.
 
-    `inputs[name]` is an array of the input's full capacity; a replay reads its first live rows. Without torch twins, and
-    when it is not long, a replay is one submission: it copies the inputs to the device, computes, and copies the outputs
-    to memory that the host reads fast. What lies in the scratch memory is undefined once another program has run, unless
-    the recording keeps names.
+    `inputs[name]` is an array of the input's full capacity; a replay reads its first live rows. Without torch twins,
+    and when it is not long, a replay is one submission: it copies the inputs to the device, computes, and copies the
+    outputs to memory that the host reads fast. Tensors of the pass lie in memory that all programs share, unless the
+    recording keeps names.
     """
 
     def __init__(self, backend: VulkanBackend, recording: Recording) -> None:
@@ -87,6 +87,7 @@ class Program:
         self._block.send(self._live)
         started = time.perf_counter()
         with device_errors(self._gpu):
+            tick = 0
             for part in self._parts:
                 if isinstance(part, Pass):
                     tick = part.submit()

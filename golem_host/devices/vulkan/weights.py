@@ -7,7 +7,6 @@ from typing import TYPE_CHECKING, Any
 from weakref import WeakKeyDictionary
 
 import numpy as np
-from numpy.typing import NDArray
 
 from golem_host.devices.vulkan import layouts
 from golem_host.devices.vulkan.dispatch import Dispatch, Transposed, Vector, Weights
@@ -19,9 +18,6 @@ if TYPE_CHECKING:
     from golem_host.devices.vulkan.gpu import Gpu
 
 Wanted = Weights | Vector | Transposed
-
-BATCH_BYTES = 16 << 20
-"""About how much of a matrix is laid at a time."""
 
 
 def wanted_by(dispatches: Iterable[Dispatch]) -> list[Wanted]:
@@ -85,24 +81,19 @@ class DeviceWeights:
         progress(view.bytes)
 
     def _upload_matrix(self, wanted: Weights, view: View, progress: Callable[[int], None]) -> None:
-        tensor = wanted.tensor
-        rows = tensor.data.reshape(-1, tensor.row_bytes)
-        columns = tensor.shape[-1]
-        size = layouts.row_bytes(tensor.type, columns)
-        batch = max(1, BATCH_BYTES // size)
-        for first in range(wanted.rows.start, wanted.rows.stop, batch):
-            laid: NDArray[np.uint8] = layouts.lay(tensor.type, rows[first : min(first + batch, wanted.rows.stop)], columns)
-            at = (first - wanted.rows.start) * size
-            self._gpu.upload(view.slice(at, laid.nbytes), laid)
-            progress(at + laid.nbytes)
+        at = 0
+        for tiles in layouts.laid(wanted.tensor, wanted.tiles):
+            self._gpu.upload(view.slice(at, tiles.nbytes), tiles)
+            at += tiles.nbytes
+            progress(at)
 
 
 def _key(wanted: Wanted) -> Any:
-    return (wanted.rows.start, wanted.rows.stop) if isinstance(wanted, Weights) else type(wanted)
+    return (wanted.tiles.start, wanted.tiles.stop) if isinstance(wanted, Weights) else type(wanted)
 
 
 def _bytes(wanted: Wanted) -> int:
     tensor = wanted.tensor
     if isinstance(wanted, Weights):
-        return len(wanted.rows) * layouts.row_bytes(tensor.type, tensor.shape[-1])
+        return len(wanted.tiles) * layouts.tile_bytes(tensor.type, tensor.shape[-1])
     return 4 * tensor.elements

@@ -9,11 +9,9 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from golem_host.devices.device import WIDEST_PASS
 from golem_host.ops import Cache, CacheType, Recording
 from golem_host_chat.families import Batch, CacheSpec, Family
-
-MAX_WIDTH = 512
-"""The widest pass, in columns; sliding caches have room for it beside their window."""
 
 
 @dataclass
@@ -42,6 +40,9 @@ class Columns:
 class Passes:
     """Caches of type `kv_type` for `slots` conversations of `context` positions each, and the recordings over them.
 
+    A pass has at most `widest` columns, which is the device's choice; sliding caches have room for it beside their
+    window.
+
     `run` is called on the device thread only.
     """
 
@@ -53,8 +54,9 @@ class Passes:
         self.slots = slots
         self.context = context
         self._backend = backend
+        self.widest: int = backend.widest_pass
         self.specs = family.caches()
-        self.cells = [cells_of(spec, context) for spec in self.specs]
+        self.cells = [cells_of(spec, context, self.widest) for spec in self.specs]
         self._caches: list[Any] = [
             backend.cache(
                 slots=slots,
@@ -70,9 +72,9 @@ class Passes:
 
     def prepare(self, progress: Callable[[float], None]) -> None:
         """Bring the weights into memory and compile the narrowest pass, so that the first answer waits for neither.
-        `progress` takes the share done.
+        What the widest needs of the device is known then. `progress` takes the share done.
         """
-        self._backend.prepare(self._record(1), progress)
+        self._backend.prepare(self._record(self.widest), progress)
         self._program(1)
 
     def run(self, columns: Columns) -> NDArray[np.float32]:
@@ -97,8 +99,8 @@ class Passes:
         self._programs.clear()
 
     def _program(self, width: int) -> Any:
-        if not 0 < width <= MAX_WIDTH:
-            raise ValueError(f"a pass of {width} columns; 1 to {MAX_WIDTH} are possible")
+        if not 0 < width <= self.widest:
+            raise ValueError(f"a pass of {width} columns; 1 to {self.widest} are possible")
         bucket = 1 << (width - 1).bit_length()
         if bucket not in self._programs:
             self._programs[bucket] = self._backend.compile(self._record(bucket))
@@ -107,7 +109,7 @@ class Passes:
     def _record(self, width: int) -> Recording:
         if self._family is None:
             raise RuntimeError("the passes of an unloaded model")
-        return record(self._family, self._caches, width=width, outputs=self.slots)
+        return record(self._family, self._caches, width=width, outputs=min(width, self.slots))
 
 
 def record(family: Family, caches: Sequence[Cache], *, width: int, outputs: int, keep_names: bool = False) -> Recording:
@@ -125,16 +127,16 @@ def record(family: Family, caches: Sequence[Cache], *, width: int, outputs: int,
     return recording
 
 
-def cells_of(spec: CacheSpec, context: int) -> int:
+def cells_of(spec: CacheSpec, context: int, widest: int) -> int:
     """Positions a layer keeps for one slot: all of them, or its window beside the widest pass."""
-    return min(context, spec.window + MAX_WIDTH) if spec.window else context
+    return min(context, spec.window + widest) if spec.window else context
 
 
 def cache_bytes(specs: Sequence[CacheSpec], *, slots: int, context: int, kv_type: CacheType) -> int:
-    """Bytes of keys and values for all slots."""
+    """Bytes of keys and values for all slots, on a device whose passes are of the usual width."""
     return sum(
         slots
-        * cells_of(spec, context)
+        * cells_of(spec, context, WIDEST_PASS)
         * spec.kv_heads
         * (kv_type.row_bytes(spec.key_dim) + kv_type.row_bytes(spec.value_dim))
         for spec in specs

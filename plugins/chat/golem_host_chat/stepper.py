@@ -13,7 +13,7 @@ from golem_host.lanes.lane import pass_failed
 from golem_host.text.tokenizer import Tokenizer
 from golem_host_chat.conversation import Conversation
 from golem_host_chat.generation import Generation
-from golem_host_chat.passes import MAX_WIDTH, Columns, Passes
+from golem_host_chat.passes import Columns, Passes
 from golem_host_chat.slots import Ring, Slot, choose_slot
 
 log = logging.getLogger("golem_host.chat")
@@ -113,7 +113,7 @@ class ChatStepper:
         fed: list[tuple[Conversation, list[int]]] = []
         room = self._chunk
         for conversation in sorted(self._conversations, key=lambda c: c.reading):
-            most = min(room, MAX_WIDTH - len(columns)) if conversation.reading else 1
+            most = min(room, self.passes.widest - len(columns)) if conversation.reading else 1
             tokens = conversation.next_tokens(most) if most > 0 else []
             if not tokens:
                 continue
@@ -128,8 +128,8 @@ class ChatStepper:
         """Let the next pass be as wide as fits its time: twice as wide at most, a power of two."""
         if width < self._chunk:
             return
-        fitting = width * PASS_SECONDS / seconds if seconds else MAX_WIDTH
-        wanted = max(MIN_CHUNK, min(fitting, 2 * self._chunk, MAX_WIDTH))
+        fitting = width * PASS_SECONDS / seconds if seconds else self.passes.widest
+        wanted = max(MIN_CHUNK, min(fitting, 2 * self._chunk, self.passes.widest))
         self._chunk = 1 << (int(wanted).bit_length() - 1)
 
     def _guard(self, conversation: Conversation, act: Callable[[], None]) -> None:

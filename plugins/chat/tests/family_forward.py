@@ -23,7 +23,7 @@ def forward(path: Path, tokens: list[int], backend: CpuBackend, *, chunk: int = 
         caches: list[Any] = [
             backend.cache(
                 slots=1,
-                cells=cells_of(spec, len(tokens)),
+                cells=cells_of(spec, len(tokens), backend.widest_pass),
                 kv_heads=spec.kv_heads,
                 key_dim=spec.key_dim,
                 value_dim=spec.value_dim,

@@ -16,7 +16,6 @@ from golem_host.ops import CacheType
 from golem_host.testing.tiny import tiny_gguf
 from golem_host.text.tokenizer import tokenizer_from_gguf
 from golem_host.weights.gguf import open_gguf
-from golem_host_chat import passes as passes_module
 from golem_host_chat.families import family_of
 from golem_host_chat.generation import Completion, Generation
 from golem_host_chat.passes import Columns, Passes
@@ -160,8 +159,7 @@ def test_a_q8_0_cache_keeps_the_promises(family: str, tmp_path: Path, backend: C
 
 
 def test_a_window_is_rewound_rightly_or_not_at_all(checkpoint: Path, backend: CpuBackend, monkeypatch) -> None:
-    monkeypatch.setattr(passes_module, "MAX_WIDTH", 8)
-    monkeypatch.setattr("golem_host_chat.stepper.MAX_WIDTH", 8)
+    monkeypatch.setattr(backend, "widest_pass", 8)
     engine = Engine(checkpoint, backend, slots=1)
     first = engine.prompt(60, 1)
     engine.answer(first, tokens=4)
