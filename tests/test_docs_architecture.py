@@ -17,7 +17,12 @@ FOLDERS = (
     "golem_host/devices/cpu",
     "golem_host/text",
 )
-FOLDERS += ("golem_host/weights", "plugins/chat/golem_host_chat/families", "plugins/chat/golem_host_chat/routes")
+FOLDERS += (
+    "plugins/embed/golem_host_embed",
+    "golem_host/weights",
+    "plugins/chat/golem_host_chat/families",
+    "plugins/chat/golem_host_chat/routes",
+)
 
 
 @pytest.mark.parametrize("name", NAMED)

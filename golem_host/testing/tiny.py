@@ -114,18 +114,40 @@ def tiny_gguf(
     if rope_factors:
         tensors["rope_freqs.weight"] = llama3_rope_factors(head_width, original_context=64)
 
-    path = Path(path)
+    return write_gguf(
+        Path(path), architecture, keys, tensors, quantization, types or {}, extra_tensors=extra_tensors or {},
+        shards=shards, random=random,
+    )  # fmt: skip
+
+
+def write_gguf(
+    path: Path,
+    architecture: str,
+    keys: Mapping[str, Any],
+    tensors: Mapping[str, np.ndarray],
+    quantization: str,
+    types: Mapping[str, str],
+    *,
+    random: np.random.Generator,
+    extra_tensors: Mapping[str, np.ndarray] | None = None,
+    shards: int = 1,
+) -> Path:
+    """Write keys and tensors and return the path, the first shard's when `shards` > 1.
+
+    Matrices are stored as `quantization`, or by role (the name without block prefix and suffix) as `types` says;
+    vectors, routers, and `extra_tensors` as F32. Keys whose value is None are left out.
+    """
+    keys = {name: value for name, value in keys.items() if value is not None}
     total = len(tensors) + len(extra_tensors or {})
     writer = gguf.GGUFWriter(path, architecture, split_max_tensors=math.ceil(total / shards) if shards > 1 else 0)
-    if keys.get("general.alignment"):
-        writer.add_custom_alignment(keys.pop("general.alignment"))
+    if alignment := keys.pop("general.alignment", None):
+        writer.add_custom_alignment(alignment)
     for name, value in keys.items():
-        if value is not None:
-            _add(writer, name, value)
+        _add(writer, name, value)
     for name, tensor in tensors.items():
         role = name.split(".")[2] if name.startswith("blk.") else name.split(".")[0]
         default = "F32" if tensor.ndim == 1 or role == "ffn_gate_inp" else quantization
-        kind = (types or {}).get(role, default)
+        kind = types.get(role, default)
         data = encode(random, tensor, kind).view(np.int8)  # bytes of a shape of their own
         number = cast(gguf.GGMLQuantizationType, GgmlType[kind])  # the package does not know all of them
         writer.add_tensor(name, data, raw_shape=tensor.shape, raw_dtype=number)
@@ -251,5 +273,7 @@ def _add(writer: gguf.GGUFWriter, name: str, value: Any) -> None:
         writer.add_float32(name, value)
     elif isinstance(value, str):
         writer.add_string(name, value)
+    elif isinstance(value, bytes):
+        writer.add_key_value(name, value, gguf.GGUFValueType.ARRAY, sub_type=gguf.GGUFValueType.UINT8)
     else:
         writer.add_array(name, list(value))

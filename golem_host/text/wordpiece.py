@@ -67,11 +67,11 @@ class WordPieceModel:
         at = 0
         while at < len(word):
             end = min(len(word), at + longest)
-            while end > at and (id := pieces.get(word[at:end])) is None:
+            while end > at and word[at:end] not in pieces:
                 end -= 1
             if end == at:
                 return [self._unknown]
-            ids.append(id)
+            ids.append(pieces[word[at:end]])
             at = end
         return ids
 

@@ -10,6 +10,7 @@ from dataclasses import dataclass
 from enum import Enum
 from pathlib import Path
 
+from golem_host.api import ModelFileError
 from golem_host.weights.tensor import Tensor
 from golem_host_embed.tokens import TextTokens
 
@@ -17,6 +18,8 @@ MAX_LAYERS = 1024
 MAX_WIDTH = 1 << 20
 MAX_POSITIONS = 1 << 20
 """Sizes past these are not models but damaged or hostile files."""
+MIN_CONTEXT = 8
+"""Tokens a text may have at least."""
 
 
 class Pooling(Enum):
@@ -83,13 +86,17 @@ class Checkpoint:
 
 def looks_like(path: Path) -> str | None:
     """The family of the encoder at `path`, None when this plugin does not take such a thing. Never raises."""
-    from golem_host_embed import gguf_file
+    from golem_host_embed import directory, gguf_file
 
-    return gguf_file.family(path) if path.is_file() else None
+    return directory.family(path) if path.is_dir() else gguf_file.family(path)
 
 
 def open_checkpoint(path: Path) -> Checkpoint:
-    """Open a GGUF file. Raises `ModelFileError` for one that cannot be served, naming why."""
-    from golem_host_embed import gguf_file
+    """Open a GGUF file or a directory. Raises `ModelFileError` for one that cannot be served, naming why."""
+    from golem_host_embed import directory, gguf_file
 
-    return gguf_file.open_file(path)
+    checkpoint = directory.open_directory(path) if path.is_dir() else gguf_file.open_file(path)
+    if checkpoint.context_length < MIN_CONTEXT:
+        checkpoint.close()
+        raise ModelFileError(path, f"texts of {checkpoint.context_length} tokens are too short to be of any use")
+    return checkpoint

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import logging
+from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
 
@@ -130,6 +131,10 @@ def _pooling(gguf: Gguf) -> tuple[Pooling, bool]:
 def _tokens(gguf: Gguf) -> TextTokens:
     tokenizer = tokenizer_from_gguf(gguf)
     vocab = tokenizer.vocab
+    table = gguf.tensors.get("token_embd.weight")
+    if table is None or len(vocab) > table.shape[0]:
+        rows = 0 if table is None else table.shape[0]
+        raise GgufError(gguf.path, f"the tokenizer has {len(vocab)} tokens, 'token_embd.weight' {rows} rows")
     types = gguf.tensors.get("token_types.weight")
     frame = Frame(
         before=vocab.opening,
@@ -137,4 +142,9 @@ def _tokens(gguf: Gguf) -> TextTokens:
         between=vocab.joining,
         second=int(types is not None and len(types.shape) == 2 and types.shape[0] > 1),
     )
-    return TextTokens(lambda text: tokenizer.encode(text, add_special=False), frame, len(vocab))
+
+    def encode(texts: Sequence[str]) -> list[list[int]]:
+        return [tokenizer.encode(text, add_special=False) for text in texts]
+
+    encode(["a text"])  # builds the tables now rather than for the first request
+    return TextTokens(encode, frame, len(vocab))

@@ -1,0 +1,29 @@
+"""Safetensors files for tests."""
+
+from __future__ import annotations
+
+import json
+import struct
+from collections.abc import Mapping
+
+import numpy as np
+from numpy.typing import NDArray
+
+_DTYPES = {
+    "float64": "F64", "float32": "F32", "float16": "F16",
+    "int64": "I64", "int32": "I32", "int16": "I16", "int8": "I8",
+}  # fmt: skip
+
+
+def safetensors_bytes(tensors: Mapping[str, NDArray], metadata: Mapping[str, str] | None = None) -> bytes:
+    """A whole file; tensors in the order given."""
+    header: dict[str, object] = {"__metadata__": dict(metadata)} if metadata else {}
+    data = b""
+    for name, value in tensors.items():
+        raw = np.ascontiguousarray(value).tobytes()
+        offsets = [len(data), len(data) + len(raw)]
+        header[name] = {"dtype": _DTYPES[value.dtype.name], "shape": list(value.shape), "data_offsets": offsets}
+        data += raw
+    text = json.dumps(header).encode()
+    text += b" " * (-len(text) % 8)
+    return struct.pack("<Q", len(text)) + text + data
