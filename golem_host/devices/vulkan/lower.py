@@ -6,6 +6,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from golem_host.devices.plan import plan
+from golem_host.devices.vulkan import lower_products
 from golem_host.devices.vulkan.dispatch import Dispatch, Lower, Lowering
 from golem_host.devices.vulkan.schedule import Step, schedule
 from golem_host.ops.recording import Command, Recording, Ref
@@ -13,7 +14,7 @@ from golem_host.ops.recording import Command, Recording, Ref
 if TYPE_CHECKING:
     from golem_host.devices.vulkan.gpu import Gpu
 
-TABLE: dict[type, Lower] = {}
+TABLE: dict[type, Lower] = {**lower_products.LOWER}
 """The function that lowers an operation; one without runs as its torch twin."""
 
 

@@ -1,0 +1,1 @@
+"""Shaders: GLSL, the SPIR-V made of it, and what makes it (`build`)."""
