@@ -94,13 +94,11 @@ class Instance:
 
 
 def enumerate_all(ffi: Any, type: str, call: Any, *arguments: Any) -> Any:
-    """What a call of the form (..., count, array) lists."""
+    """What a call of the form (..., count, array) lists, as an array of `type`."""
     count = ffi.new("uint32_t *")
     while True:
         check(call(*arguments, count, ffi.NULL) or 0, f"listing {type}")
         found = ffi.new(f"{type}[]", count[0])
-        if type.endswith("Properties2"):
-            raise TypeError(f"{type} wants its tags set")
         # VK_INCOMPLETE: there are more than a moment ago
         if check(call(*arguments, count, found) or 0, f"listing {type}") == 0:
             return found[0 : count[0]]

@@ -19,6 +19,9 @@ WORKGROUP = 256
 TYPES = {0: "other", 1: "integrated", 2: "discrete", 3: "virtual", 4: "cpu"}
 """VkPhysicalDeviceType, for people."""
 
+RANKS = ("discrete", "integrated", "virtual", "other", "cpu")
+"""Which type of device is taken when none is named: the fastest as a rule."""
+
 
 @dataclass(frozen=True)
 class Limits:
@@ -274,3 +277,23 @@ def gpus() -> list[PhysicalDevice]:
     if not len(handles):
         raise NoVulkan("Vulkan finds no device: install your GPU's driver")
     return [PhysicalDevice(found, handle, index) for index, handle in enumerate(handles)]
+
+
+def choose(devices: list[PhysicalDevice], which: str = "") -> PhysicalDevice:
+    """The device of an index or UUID; without one the first of the best type that lacks nothing.
+
+    Raises NoVulkan when there is no such device, or it lacks what the host needs.
+    """
+    if not which:
+        ranked = sorted(devices, key=lambda each: (bool(each.missing), RANKS.index(each.type)))
+        found = ranked[0]
+    else:
+        named = [each for each in devices if which in (str(each.index), each.uuid)]
+        if not named:
+            what = f"index {which}" if which.isdecimal() and len(which) < 32 else f"UUID {which}"
+            have = f"0 to {len(devices) - 1}" if len(devices) > 1 else "only index 0"
+            raise NoVulkan(f"there is no Vulkan device of {what}; there is {have} (see golem-host devices)")
+        found = named[0]
+    if found.missing:
+        raise NoVulkan(f"{found.name} cannot be used: it lacks {', '.join(found.missing)}")
+    return found

@@ -11,6 +11,7 @@ import logging
 import os
 import struct as packing
 import tempfile
+from pathlib import Path
 from typing import TYPE_CHECKING
 
 from golem_host.core_settings import cache_folder
@@ -81,9 +82,10 @@ class PipelineCache:
             return
         try:
             self.path.parent.mkdir(parents=True, exist_ok=True)
-            with tempfile.NamedTemporaryFile(dir=self.path.parent, prefix=".pipelines-", delete=False) as file:
-                file.write(hashlib.sha256(data).digest() + data)
-            os.replace(file.name, self.path)
+            with tempfile.TemporaryDirectory(dir=self.path.parent) as folder:
+                draft = Path(folder) / self.path.name
+                draft.write_bytes(hashlib.sha256(data).digest() + data)
+                os.replace(draft, self.path)
         except OSError as error:
             log.warning("cannot keep compiled pipelines in %s: %s", self.path.parent, error)
 
