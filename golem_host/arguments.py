@@ -18,13 +18,14 @@ COMMANDS = {
     "models": "list the models that the settings name and those in the model folder",
     "check": "tell what a model file or directory is, and whether it can be served here",
     "bench": "time the models that the settings name: prompts and answers, alone and together",
+    "devices": "list what this machine can compute on: the processor, and Vulkan devices",
     "config": "print every setting, its value and where it came from",
     "pull": "fetch a model into the model folder",
 }
 OPERANDS = {"check": "FILE_OR_DIR", "pull": "NAME"}
 """Commands that take exactly one argument, and what it is called."""
 
-JSON_COMMANDS = ("plugins", "models", "check", "bench", "config")
+JSON_COMMANDS = ("plugins", "models", "check", "bench", "devices", "config")
 SWITCHES = ("json", "help", "help-all", "version")
 """Flags that are no settings."""
 

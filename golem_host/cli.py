@@ -88,6 +88,12 @@ def _run(words: Sequence[str]) -> int:
         arguments.parse(words, CORE, explain_unknown=_owner_of)
         if not first_look.switches & {"help", "help-all"}:
             return list_plugins(as_json="json" in first_look.switches)
+    if first_look.command == "devices":
+        arguments.parse(words, CORE, explain_unknown=_owner_of)
+        if not first_look.switches & {"help", "help-all"}:
+            from golem_host.device_list import list_devices
+
+            return list_devices(as_json="json" in first_look.switches)
     wanted = _boot_settings(first_look)
     if first_look.switches & {"help", "help-all"}:
         everything = "help-all" in first_look.switches

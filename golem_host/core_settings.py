@@ -6,7 +6,7 @@ import os
 import sys
 from pathlib import Path
 
-from golem_host.parsers import Address, address, boolean, choice, integer, keep_alive, listing, path, size, text
+from golem_host.parsers import Address, address, boolean, choice, device, integer, keep_alive, listing, path, size, text
 from golem_host.setting import Setting
 
 
@@ -66,10 +66,10 @@ CORE: tuple[Setting, ...] = (
     ),
     Setting(
         "device",
-        choice("cpu"),
+        device,
         "cpu",
-        "Device that computes, for plugins without a device of their own.",
-        metavar="cpu",
+        "Device that computes, for plugins without a device of their own; golem-host devices lists them.",
+        metavar="cpu|vulkan[:N|:UUID]",
     ),
     Setting("threads", integer(1, 1024), physical_cores, "Compute threads of the CPU device.", metavar="N"),
     Setting(

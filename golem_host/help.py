@@ -6,7 +6,7 @@ import shutil
 import textwrap
 from collections.abc import Sequence
 
-from golem_host.arguments import COMMANDS, OPERANDS
+from golem_host.arguments import COMMANDS, JSON_COMMANDS, OPERANDS
 from golem_host.config import CORE, Setting
 
 _INDENT = 32
@@ -36,7 +36,9 @@ def help_text(plugin_specs: Sequence[Setting], *, everything: bool) -> str:
     lines += _entry(
         "--help, --help-all", "this text, with the flags of the enabled plugins or of all installed ones", width
     )
-    lines += _entry("--json", "machine-readable output of plugins, models, check, bench and config", width)
+    lines += _entry(
+        "--json", f"machine-readable output of {', '.join(JSON_COMMANDS[:-1])} and {JSON_COMMANDS[-1]}", width
+    )
     lines += _entry("--version", "the version", width)
     if not plugin_specs and not everything:
         lines += ["", "Plugins add flags of their own: golem-host --enable NAME --help, or --help-all."]

@@ -6,10 +6,10 @@ import asyncio
 import logging
 import time
 from importlib.metadata import PackageNotFoundError, version
-from typing import Any
 
 from golem_host.config import Settings
 from golem_host.devices.device import Device
+from golem_host.devices.names import backend_maker, resolved
 from golem_host.errors import ModelFileError, OperatorError, Unavailable, UsageError
 from golem_host.http.progress import Requests
 from golem_host.parsers import show_size
@@ -36,6 +36,8 @@ class Host:
         self.requests = Requests()
         models = [model for _, found in plugins.each("golem_models", settings=settings) for model in found]
         self._require_models(models)
+        for model in models:
+            model.device = resolved(model.device)
         self.registry = Registry(models, self.device_of, settings, cache_folder=settings["model-folder"])
 
     def _require_models(self, models: list[Model]) -> None:
@@ -50,21 +52,11 @@ class Host:
         """The device a model runs on, started when first asked for."""
         device = self.devices.get(model.device)
         if device is None:
-            device = Device(model.device, self._backend(model.device), log_passes=self.settings["debug-batches"])
+            maker = backend_maker(model.device, self.settings)
+            device = Device(model.device, maker, log_passes=self.settings["debug-batches"])
             device.start()
             self.devices[model.device] = device
         return device
-
-    def _backend(self, name: str) -> Any:
-        if name != "cpu":
-            raise UsageError(f"device {name!r} is not there; this version computes on: cpu")
-
-        def make() -> Any:
-            from golem_host.devices.cpu import CpuBackend
-
-            return CpuBackend(threads=self.settings["threads"], repack=self.settings["repack"])
-
-        return make
 
     async def start(self) -> None:
         """Load every model. Raises `OperatorError` naming the model that cannot be loaded."""

@@ -1,4 +1,4 @@
-"""How much memory is free for a model."""
+"""How much memory there is for models."""
 
 from __future__ import annotations
 
@@ -15,6 +15,12 @@ def available_bytes() -> int | None:
         inside = limit - used + _cgroup_file_cache()
         free = inside if free is None else min(free, inside)
     return free
+
+
+def total_bytes() -> int | None:
+    """Bytes of memory this process could have, the machine's or its control group's; None where nothing tells."""
+    sizes = [_meminfo("MemTotal"), _read_number(Path("/sys/fs/cgroup/memory.max"))]
+    return min((size for size in sizes if size is not None), default=None)
 
 
 def _meminfo(field: str) -> int | None:

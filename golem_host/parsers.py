@@ -162,6 +162,23 @@ def choice(*words: str) -> Callable[[str], str]:
     return parse
 
 
+def device(value: str) -> str:
+    """`cpu`, `vulkan`, or `vulkan:` and a device's index or UUID, which loses its hyphens."""
+    name = value.strip().lower()
+    kind, colon, which = name.partition(":")
+    if name in ("cpu", "vulkan"):
+        return name
+    if kind == "vulkan" and colon:
+        uuid = which.replace("-", "")
+        if re.fullmatch(r"[0-9]{1,4}", which):
+            return f"vulkan:{int(which)}"
+        if re.fullmatch(r"[0-9a-f]{32}", uuid):
+            return f"vulkan:{uuid}"
+    raise ValueError(
+        f"expected cpu, vulkan, vulkan:INDEX or vulkan:UUID (golem-host devices lists them), got {value!r}"
+    )
+
+
 def text(value: str) -> str:
     """Any text that is not empty."""
     if not value.strip():

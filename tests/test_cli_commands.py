@@ -264,3 +264,32 @@ def test_a_reader_that_leaves_is_no_error(tmp_path):
     script = "import sys; from golem_host.cli import main; sys.exit(main(['--help-all']))"
     assert os.system(f'{sys.executable} -c "{script}" 2>{tmp_path / "err"} | true') == 0
     assert Path(tmp_path / "err").read_text() == ""
+
+
+def test_devices_without_a_vulkan_loader(golem, monkeypatch):
+    from golem_host.devices.vulkan import loader
+
+    monkeypatch.setitem(loader.LIBRARIES, sys.platform, ["libnowhere.so.9"])
+    monkeypatch.setattr(loader, "_instance", None)
+    code, out, err = golem("devices")
+    assert (code, err) == (0, "")
+    lines = out.splitlines()
+    assert [line.split()[0] for line in lines] == ["DEVICE", "cpu", "no"]
+    assert lines[2].startswith("no Vulkan device: there is no Vulkan loader (libnowhere.so.9)")
+    listed = json.loads(golem("devices", "--json")[1])
+    assert [entry["device"] for entry in listed["devices"]] == ["cpu"]
+    assert "libnowhere.so.9" in listed["vulkan_problem"]
+    assert golem("devices", "--pitch", "3")[0] == 2
+
+
+def test_serving_on_vulkan_without_a_loader(golem, monkeypatch, tmp_path):
+    from golem_host.devices.vulkan import loader
+    from golem_host.testing.tiny import tiny_gguf
+
+    monkeypatch.setitem(loader.LIBRARIES, sys.platform, ["libnowhere.so.9"])
+    monkeypatch.setattr(loader, "_instance", None)
+    model = tiny_gguf(tmp_path / "tiny.gguf", "llama")
+    code, out, err = golem("--enable", "chat", "--chat-model", str(model), "--chat-device", "vulkan:1")
+    assert (code, out) == (1, "")
+    assert err.startswith("golem-host: device vulkan:1: there is no Vulkan loader (libnowhere.so.9)")
+    assert len(err.splitlines()) == 1

@@ -26,6 +26,7 @@ PARSERS = [
     config.named_path,
     config.address,
     config.listing,
+    config.device,
 ]
 
 
@@ -61,6 +62,10 @@ def test_any_text_gives_a_value_or_a_value_error(parse, text):
         (config.size, "256m", 256 << 20),
         (config.size, "1.5 GB", 1_500_000_000),
         (config.choice("text", "json"), "JSON", "json"),
+        (config.device, "CPU", "cpu"),
+        (config.device, "vulkan", "vulkan"),
+        (config.device, "vulkan:02", "vulkan:2"),
+        (config.device, "Vulkan:0123ABCD-0123-4567-89ab-0123456789AB", "vulkan:0123abcd0123456789ab0123456789ab"),
         (config.listing, "a, b", ("a", "b")),
         (config.path, "/a b/c", Path("/a b/c")),
         (config.path, "~/m.gguf", Path.home() / "m.gguf"),
@@ -96,6 +101,10 @@ def test_values(parse, text, value):
         (config.size, "0", "256MiB"),
         (config.size, "12 parsecs", "256MiB"),
         (config.choice("text", "json"), "jsn", "did you mean 'json'"),
+        (config.device, "cpu:0", "expected cpu, vulkan, vulkan:INDEX or vulkan:UUID"),
+        (config.device, "vulkan:", "golem-host devices lists them"),
+        (config.device, "vulkan:12345", "got 'vulkan:12345'"),
+        (config.device, "vulkan:" + "g" * 32, "expected cpu"),
         (config.text, "  ", "nothing"),
         (config.path, "", "path"),
         (config.path, "a\0b", "path"),

@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from golem_host.api import DemoModel, Identified, Model, ModelFileError, Route, Setting, Settings, Workload, hookimpl
-from golem_host.config import choice, duration, integer, named_path
+from golem_host.config import choice, device, duration, integer, named_path
 
 if TYPE_CHECKING:
     from golem_host_chat.model import ChatModel
@@ -44,7 +44,7 @@ def golem_settings() -> Sequence[Setting]:
             repeatable=True,
             metavar="[NAME=]PATH",
         ),
-        Setting("chat-device", choice("cpu"), None, "Device for chat models.", metavar="DEVICE"),
+        Setting("chat-device", device, None, "Device for chat models, if not that of --device.", metavar="DEVICE"),
         Setting("context", integer(1, 1 << 30), 4096, "Positions in all, cut evenly between slots.", metavar="N"),
         Setting("parallel", integer(1, 256), 4, "Conversations at once (slots).", metavar="N"),
         Setting(
@@ -75,9 +75,9 @@ def golem_settings() -> Sequence[Setting]:
 def golem_models(settings: Settings) -> Sequence[Model]:
     from golem_host_chat.model import ChatModel
 
-    device = settings["chat-device"] or settings["device"]
+    on = settings["chat-device"] or settings["device"]
     folder = settings["model-folder"]
-    return [ChatModel(_found(given.path, folder), name=given.name, device=device) for given in settings["chat-model"]]
+    return [ChatModel(_found(given.path, folder), name=given.name, device=on) for given in settings["chat-model"]]
 
 
 def _found(path: Path, folder: Path) -> Path:

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from golem_host.api import Identified, Model, ModelFileError, Route, Setting, Settings, hookimpl
-from golem_host.config import choice, named_path
+from golem_host.config import device, named_path
 
 GOLEM_HOST_API = 1
 
@@ -24,7 +24,9 @@ def golem_settings() -> Sequence[Setting]:
             repeatable=True,
             metavar="[NAME=]PATH",
         ),
-        Setting("embed-device", choice("cpu"), None, "Device for embedding models.", metavar="DEVICE"),
+        Setting(
+            "embed-device", device, None, "Device for embedding models, if not that of --device.", metavar="DEVICE"
+        ),
     ]
 
 
@@ -32,9 +34,9 @@ def golem_settings() -> Sequence[Setting]:
 def golem_models(settings: Settings) -> Sequence[Model]:
     from golem_host_embed.model import EmbedModel
 
-    device = settings["embed-device"] or settings["device"]
+    on = settings["embed-device"] or settings["device"]
     folder = settings["model-folder"]
-    return [EmbedModel(_found(given.path, folder), name=given.name, device=device) for given in settings["embed-model"]]
+    return [EmbedModel(_found(given.path, folder), name=given.name, device=on) for given in settings["embed-model"]]
 
 
 def _found(path: Path, folder: Path) -> Path:
