@@ -20,7 +20,7 @@ from numpy.typing import NDArray
 
 import golem_host.kernels
 
-ABI = 2
+ABI = 3
 """GOLEM_ABI of the header this binding was written for."""
 
 CDEF = """
@@ -80,6 +80,9 @@ class Op(IntEnum):
     L2_NORM = 21
     DECAY = 22
     LAY = 23
+    LAYER_NORM = 24
+    TEXT_ATTN = 25
+    MEAN = 26
 
 
 class Act(IntEnum):
@@ -114,6 +117,7 @@ class GateKind(IntEnum):
     SILU = 0
     GELU_TANH = 1
     SIGMOID = 2
+    GELU_ERF = 3
 
 
 class Weighting(IntEnum):

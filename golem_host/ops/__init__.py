@@ -7,14 +7,15 @@ from golem_host.ops.delta import decay, gated_delta
 from golem_host.ops.elementwise import add, scale, softcap
 from golem_host.ops.embedding import rows, select
 from golem_host.ops.experts import MAX_EXPERTS, Weighting, expert_linear, mix, route
-from golem_host.ops.gate import geglu, sigmoid, sigmoid_gate, swiglu
+from golem_host.ops.gate import geglu, gelu, gelu_tanh, sigmoid, sigmoid_gate, swiglu
 from golem_host.ops.linear import linear
 from golem_host.ops.narrow import narrow
-from golem_host.ops.norm import l2_norm, rms_norm
+from golem_host.ops.norm import l2_norm, layer_norm, rms_norm
 from golem_host.ops.recording import Axis, Op, Recording, Ref, torch_op
 from golem_host.ops.rope import RopeStyle, Sections, Yarn, rope, rope_angles
 from golem_host.ops.slot_cache import Cache, CacheType
 from golem_host.ops.state import State
+from golem_host.ops.texts import mean, text_attention
 
 __all__ = [
     "MAX_EXPERTS",
@@ -37,8 +38,12 @@ __all__ = [
     "expert_linear",
     "gated_delta",
     "geglu",
+    "gelu",
+    "gelu_tanh",
     "l2_norm",
+    "layer_norm",
     "linear",
+    "mean",
     "mix",
     "multiplies",
     "narrow",
@@ -53,5 +58,6 @@ __all__ = [
     "sigmoid_gate",
     "softcap",
     "swiglu",
+    "text_attention",
     "torch_op",
 ]

@@ -1,4 +1,4 @@
-"""Gated activations: SwiGLU and GeGLU (Shazeer 2020), and the sigmoid gate."""
+"""Activations, alone and as gates: SwiGLU and GeGLU (Shazeer 2020), sigmoid, GELU (Hendrycks and Gimpel 2016)."""
 
 from __future__ import annotations
 
@@ -18,6 +18,7 @@ class Activation(IntEnum):
     SILU = 0
     GELU_TANH = 1
     SIGMOID = 2
+    GELU_ERF = 3
 
 
 @dataclass(frozen=True)
@@ -31,6 +32,7 @@ class Gate:
 
     def twin(self, gate: torch.Tensor, up: torch.Tensor | None = None) -> torch.Tensor:
         acts = {Activation.SILU: _silu, Activation.GELU_TANH: _gelu_tanh, Activation.SIGMOID: _sigmoid}
+        acts[Activation.GELU_ERF] = _gelu_erf
         active = rowwise(acts[self.activation], gate)
         return active if up is None else active * up
 
@@ -56,6 +58,12 @@ def _gelu_tanh(x: torch.Tensor) -> torch.Tensor:
     return torch.where(x <= -10, torch.zeros_like(x), torch.where(x >= 10, x, value))
 
 
+def _gelu_erf(x: torch.Tensor) -> torch.Tensor:
+    import torch
+
+    return torch.nn.functional.gelu(x.double()).float()
+
+
 def swiglu(gate: Ref, up: Ref) -> Ref:
     """silu(gate) * up, both (rows, n)."""
     return gate.recording.append(Gate(Activation.SILU), (gate, up), gate.axis, gate.shape, in_place=(0, 1))
@@ -76,3 +84,13 @@ def sigmoid_gate(gate: Ref, up: Ref) -> Ref:
 def sigmoid(x: Ref) -> Ref:
     """1 / (1 + exp(-x)), value by value."""
     return x.recording.append(Gate(Activation.SIGMOID), (x,), x.axis, x.shape, in_place=(0,))
+
+
+def gelu(x: Ref) -> Ref:
+    """x times the normal distribution function."""
+    return x.recording.append(Gate(Activation.GELU_ERF), (x,), x.axis, x.shape, in_place=(0,))
+
+
+def gelu_tanh(x: Ref) -> Ref:
+    """The tanh form of GELU, taken and given in half precision as ggml does."""
+    return x.recording.append(Gate(Activation.GELU_TANH), (x,), x.axis, x.shape, in_place=(0,))

@@ -1,4 +1,4 @@
-"""Root mean square (Zhang and Sennrich 2019) and L2 normalisation."""
+"""Root mean square (Zhang and Sennrich 2019), layer (Ba et al. 2016) and L2 normalisation."""
 
 from __future__ import annotations
 
@@ -35,6 +35,31 @@ def rms_norm(x: Ref, weight: Tensor | None, eps: float) -> Ref:
     if weight is not None and weight.shape != x.shape[-1:]:
         raise ValueError(f"{weight.name} has shape {weight.shape}, the rows have {x.shape[-1]} values")
     return x.recording.append(RmsNorm(eps), (x, weight), x.axis, x.shape, in_place=(0,))
+
+
+@dataclass(frozen=True)
+class LayerNorm:
+    """(x - mean) / sqrt(variance + eps) * weight + bias over a row; sums are taken in double, as ggml does."""
+
+    eps: float
+
+    def twin(self, x: torch.Tensor, weight: Tensor, bias: Tensor) -> torch.Tensor:
+        import torch
+
+        def one(row: torch.Tensor) -> torch.Tensor:
+            centred = row - row.double().mean().float()
+            variance = centred.square().double().mean().float()
+            return centred * (1.0 / torch.sqrt(variance + self.eps))
+
+        return rowwise(one, x) * torch.from_numpy(weight.float32()) + torch.from_numpy(bias.float32())
+
+
+def layer_norm(x: Ref, weight: Tensor, bias: Tensor, eps: float) -> Ref:
+    """Normalise the rows of `x` (rows, n), multiply by `weight` (n,) and add `bias` (n,)."""
+    for each in (weight, bias):
+        if each.shape != x.shape:
+            raise ValueError(f"{each.name} has shape {each.shape}, the rows have shape {x.shape}")
+    return x.recording.append(LayerNorm(eps), (x, weight, bias), x.axis, x.shape, in_place=(0,))
 
 
 @dataclass(frozen=True)

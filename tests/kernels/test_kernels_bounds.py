@@ -189,6 +189,23 @@ def decay(m: Maker) -> Call:
     return Call([m.out(m.rows, m.n), m.x(m.rows, m.n), m.x(m.n), m.x(m.n)], [m.n])
 
 
+def layer_norm(m: Maker) -> Call:
+    return Call([m.out(m.rows, m.n), m.x(m.rows, m.n), m.x(m.n), m.x(m.n)], [m.n], [1e-5])
+
+
+def text_attention(m: Maker) -> Call:
+    """As many rows as values in a head, in two texts."""
+    q, k, v = (m.x(m.rows * m.n, 2, m.n) for _ in range(3))
+    texts = (np.arange(m.rows * m.n) >= m.rows).astype(np.int32)
+    return Call([m.out(m.rows * m.n, 2, m.n), q, k, v, texts], [2, m.n], [0.5])
+
+
+def means(m: Maker) -> Call:
+    """Up to the last row."""
+    first = m.below(4)
+    return Call([m.out(m.rows, m.n), m.x(4, m.n), first, 4 - first], [m.n, -1, 4])
+
+
 def activations(kind: Act) -> Callable[[Maker, Any], Call]:
     def make(m: Maker, kernels: Any) -> Call:
         n = m.n * {Act.Q8_0: 32, Act.Q8_1: 32, Act.Q8_K: 256}.get(kind, 1)
@@ -208,7 +225,7 @@ CASES: dict[str, tuple[Op, Callable[[Maker], Call]]] = {
     **{f"attention_{kind.value}_short_keys": (Op.ATTN, attention(kind, 0, -1)) for kind in CacheType},
     **{f"attention_{kind.value}_short_values": (Op.ATTN, attention(kind, 0, 1)) for kind in CacheType},
     **{f"attention_{kind.value}_window": (Op.ATTN, attention(kind, 5, 0)) for kind in CacheType},
-    "gate_SIGMOID_alone": (Op.GATE, gate(GateKind.SIGMOID, up=False)),
+    **{f"gate_{kind.name}_alone": (Op.GATE, gate(kind, up=False)) for kind in GateKind},
     "add": (Op.ADD, elementwise(False)),
     "add_row": (Op.ADD, elementwise(True)),
     "mul": (Op.MUL, elementwise(False)),
@@ -224,6 +241,8 @@ CASES: dict[str, tuple[Op, Callable[[Maker], Call]]] = {
     "mix": (Op.MIX, mixed),
     "l2_norm": (Op.L2_NORM, l2_norm),
     "decay": (Op.DECAY, decay),
+    "layer_norm": (Op.LAYER_NORM, layer_norm),
+    "mean": (Op.MEAN, means),
 }
 
 
@@ -252,6 +271,12 @@ def test_commands(runner, place, name):
     for n in SIZES:
         for rows in ROWS:
             check(runner, op, rows, make(Maker(rows, n)), place)
+
+
+def test_attention_of_texts(runner, place):
+    for n in SIZES:
+        for rows in ROWS:
+            check(runner, Op.TEXT_ATTN, rows * n, text_attention(Maker(rows, n)), place)
 
 
 @pytest.mark.parametrize("kind", Act)
@@ -284,4 +309,4 @@ def test_products(runner, place, weight_type, make_weights):
 
 def test_every_command_is_tested_for_its_bounds():
     elsewhere = {Op.EXPERTS, Op.LAY}
-    assert {op for op, _ in CASES.values()} | {Op.ROWS, Op.ACT, Op.MATMUL} | elsewhere == set(Op)
+    assert {op for op, _ in CASES.values()} | {Op.ROWS, Op.ACT, Op.MATMUL, Op.TEXT_ATTN} | elsewhere == set(Op)

@@ -5,6 +5,8 @@ Tolerances are a few float32 roundings of the values involved, stated at each te
 
 from __future__ import annotations
 
+import math
+
 import numpy as np
 import pytest
 
@@ -175,6 +177,18 @@ def test_sigmoid_gate(runner, rng):
     assert np.array_equal(out, gate)
 
 
+def test_exact_gelu(runner, rng):
+    """Within a few units in the last place where x is positive, and of the small values where it is not."""
+    x = np.concatenate([floats(rng, 1, 400) * 3, np.linspace(-9, 9, 401, dtype=np.float32)[None, :400]])
+    x[0, :3] = [0, 100, np.nan]
+    expected = [[0.5 * v * math.erfc(-v / math.sqrt(2)) for v in row] for row in x.tolist()]
+    out = gated(runner, GateKind.GELU_ERF, x, np.ones_like(x))
+    # e^(-x^2/2) has the rounding of its exponent, half of which is x^2's
+    assert np.allclose(out, expected, rtol=90 * EPS, atol=1e-34, equal_nan=True)
+    positive = x > 0
+    assert np.allclose(out[positive], np.asarray(expected)[positive], rtol=4 * EPS)
+
+
 def test_gelu_gate_goes_through_half(runner):
     """Every half: one step of half precision, and the float32 rounding of 1 + tanh, which is near 0 for x < 0."""
     every = np.arange(65536, dtype=np.uint16).view(np.float16)
@@ -310,7 +324,9 @@ def test_select_counts_the_live_rows_of_its_source(runner, rng):
         (Op.COPY, [4, 2, 3, 0], [], "size"),
         (Op.COPY, [4, -1, 8, 0], [], "size"),
         (Op.COPY, [4, 1, 8, -1], [], "size"),
-        (Op.GATE, [8, 3], [], "type"),
+        (Op.GATE, [8, 4], [], "type"),
+        (Op.GATE, [8, -1], [], "type"),
+        (Op.LAYER_NORM, [0], [], "size"),
         (Op.ADD, [8, 2], [], "size"),
         (Op.MUL, [-1, 0], [], "size"),
         (Op.SOFTCAP, [8], [0], "size"),

@@ -23,10 +23,11 @@ from golem_host.ops.experts import ExpertLinear, Mix, Route
 from golem_host.ops.gate import Gate
 from golem_host.ops.linear import Linear
 from golem_host.ops.narrow import Narrow
-from golem_host.ops.norm import L2Norm, RmsNorm
+from golem_host.ops.norm import L2Norm, LayerNorm, RmsNorm
 from golem_host.ops.recording import Axis, Command, Ref
 from golem_host.ops.rope import Rope, RopeAngles
 from golem_host.ops.slot_cache import CacheType
+from golem_host.ops.texts import Mean, TextAttention
 from golem_host.weights.tensor import Tensor
 
 ACT_F32 = 0
@@ -198,6 +199,10 @@ def _attention(_: Lowering, op: Attention, out: Ref, q: Ref, cache: CpuCache, sl
     return _step(Kernel.ATTN, out, [out, q, cache.keys, cache.values, slots, at], ints, [op.scale, op.softcap])
 
 
+def _layer_norm(_: Lowering, op: LayerNorm, out: Ref, x: Ref, weight: Tensor, bias: Tensor) -> Step:
+    return _step(Kernel.LAYER_NORM, out, [out, x, _vector(weight), _vector(bias)], [x.width], [op.eps])
+
+
 def _l2_norm(_: Lowering, op: L2Norm, out: Ref, x: Ref) -> Step:
     return _step(Kernel.L2_NORM, out, [out, x], [op.size, op.groups, x.width], [op.eps])
 
@@ -244,6 +249,16 @@ def _select(_: Lowering, op: Select, out: Ref, x: Ref, index: Ref) -> Step:
     return step
 
 
+def _text_attention(_: Lowering, op: TextAttention, out: Ref, q: Ref, k: Ref, v: Ref, texts: Ref) -> Step:
+    return _step(Kernel.TEXT_ATTN, out, [out, q, k, v, texts], [*q.shape], [op.scale])
+
+
+def _mean(_: Lowering, op: Mean, out: Ref, x: Ref, first: Ref, count: Ref) -> Step:
+    step = _step(Kernel.MEAN, out, [out, x, first, count], [out.width, 0, 0])
+    step.live_axis = (1, x.axis)
+    return step
+
+
 _LOWER: dict[type, Callable[..., Step]] = {
     Rows: _rows,
     Linear: _linear,
@@ -252,6 +267,7 @@ _LOWER: dict[type, Callable[..., Step]] = {
     Rope: _rope,
     CacheStore: _store,
     Attention: _attention,
+    LayerNorm: _layer_norm,
     L2Norm: _l2_norm,
     Narrow: _narrow,
     Decay: _decay,
@@ -262,6 +278,8 @@ _LOWER: dict[type, Callable[..., Step]] = {
     Scale: _scale,
     Softcap: _softcap,
     Select: _select,
+    TextAttention: _text_attention,
+    Mean: _mean,
     Route: _route,
     ExpertLinear: _expert_linear,
     Mix: _mix,

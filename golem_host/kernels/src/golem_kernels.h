@@ -17,7 +17,7 @@
 
 #include <stdint.h>
 
-#define GOLEM_ABI 2
+#define GOLEM_ABI 3
 
 #ifdef __cplusplus
 extern "C" {
@@ -85,7 +85,7 @@ enum golem_op {
    * GOLEM_E_SLOT; GOLEM_E_POSITION (negative, or more positions attended than the ring holds). */
   GOLEM_OP_ATTN = 8,
   /* out[R,n] = act(gate) * up.  out may be gate or up.
-   * p: 0 out, 1 gate, 2 up (GOLEM_GATE_SIGMOID: or NULL, for ones).  i: 0 n, 1 golem_gate. */
+   * p: 0 out, 1 gate, 2 up or NULL, for ones.  i: 0 n, 1 golem_gate. */
   GOLEM_OP_GATE = 9,
   /* out[R,n] = a + b.  out may be a or b.  p: 0 out, 1 a, 2 b.  i: 0 n, 1 one if b is a single row f32[n], else 0. */
   GOLEM_OP_ADD = 10,
@@ -146,7 +146,19 @@ enum golem_op {
   /* Re-lays W[R,k] for GOLEM_OP_MATMUL: R is its m.
    * p: 0 out (golem_laid_bytes(type, R, k) bytes, 64-byte aligned), 1 W (rows packed as in a GGUF file).  i: 0 k, 1 ggml type.
    * GOLEM_E_TYPE where the instruction set has no layout of its own for the type. */
-  GOLEM_OP_LAY = 23
+  GOLEM_OP_LAY = 23,
+  /* out[R,n] = (x - mean(x)) / sqrt(variance(x) + eps) * weight + bias, the variance divided by n.  May work in place.
+   * p: 0 out, 1 x, 2 weight f32[n], 3 bias f32[n].  i: 0 n.  f: 0 eps. */
+  GOLEM_OP_LAYER_NORM = 24,
+  /* out f32[R,heads,hd] = softmax(scale * q . k) v over all rows of the row's own text. A text is neighbouring rows with the same
+   * number. Scores are summed over the dimensions in their order, values over the rows in theirs.
+   * p: 0 out, 1 q f32[R,heads,hd], 2 k, 3 v (like q), 4 text int32[R].  i: 0 heads, 1 hd (up to 1024).  f: 0 scale. */
+  GOLEM_OP_TEXT_ATTN = 25,
+  /* out[R,n] = the mean of rows first[r] .. first[r] + count[r] of x, summed in their order.
+   * p: 0 out, 1 x f32, 2 first int32[R], 3 count int32[R].
+   * i: 0 n, 1 axis whose live count is the number of rows of x, or -1, 2 that number when i[1] < 0.
+   * No rows, or rows outside x: GOLEM_E_INDEX, nothing written. */
+  GOLEM_OP_MEAN = 26
 };
 
 enum golem_act {      /* how one row of n activations is stored; the bytes are private to the library */
@@ -172,7 +184,8 @@ enum golem_axes {           /* which of a row's positions turns pair i; j = i % 
 enum golem_gate {
   GOLEM_GATE_SILU = 0,
   GOLEM_GATE_GELU_TANH = 1, /* through float16, as ggml: x <= -10 gives 0, x >= 10 gives x */
-  GOLEM_GATE_SIGMOID = 2
+  GOLEM_GATE_SIGMOID = 2,
+  GOLEM_GATE_GELU_ERF = 3 /* x times the normal distribution function */
 };
 
 enum golem_weighting { /* of a row's router logits */

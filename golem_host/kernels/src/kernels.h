@@ -6,6 +6,7 @@
 #include "attention.h"
 #include "blocks.h"
 #include "golem_kernels.h"
+#include "text_attention.h"
 
 namespace golem {
 
@@ -60,6 +61,7 @@ struct Kernels {
   void (*convolve)(float *out, const float *const *taps, int64_t width, const float *weight, int64_t stride, int64_t n);
   // One sequence (numbers of its rows) through columns begin.. of one value head of its slot's state.
   void (*delta)(const Delta &delta, const int64_t *rows, int64_t count, float *state, bool fresh, int64_t head, int64_t begin);
+  void (*layer_norm)(float *out, const float *x, const float *weight, const float *bias, int64_t n, float eps);
   void (*l2_norm)(float *out, const float *x, int64_t n, float eps);
   // The four steps of a tile's attention; positions of the slot from begin to end, then dimensions of the values from
   // begin (a multiple of 16) to end.
@@ -67,14 +69,19 @@ struct Kernels {
   void (*attend_scores)(const Attention &attention, const Tile &tile, int64_t begin, int64_t end);
   void (*attend_weights)(const Attention &attention, const Tile &tile, int64_t query);
   void (*attend_values)(const Attention &attention, const Tile &tile, int64_t begin, int64_t end);
+  // Queries begin..end of a text and one head over all its keys; memory: text_attention_floats.
+  void (*attend_text)(const TextAttention &attention, const TextTile &tile, float *memory);
+  int64_t (*text_attention_floats)(const TextTile &tile, int64_t hd);
   // The largest of every kMaximaBlock values of x[n], NaN below all; whether every value is finite.
   bool (*block_maxima)(const float *x, int64_t n, float *maxima);
   // Appends the indices in begin..end of values of at least `floor` to index[*count..room), as far as there is surely room;
   // where it stopped.
   int64_t (*collect)(const float *x, int64_t begin, int64_t end, float floor, int32_t *index, int64_t *count, int64_t room);
+  // up may be nullptr: ones
   void (*gate_silu)(float *out, const float *gate, const float *up, int64_t n);
   void (*gate_gelu)(float *out, const float *gate, const float *up, int64_t n);
-  void (*gate_sigmoid)(float *out, const float *gate, const float *up, int64_t n);  // up may be nullptr: ones
+  void (*gate_gelu_erf)(float *out, const float *gate, const float *up, int64_t n);
+  void (*gate_sigmoid)(float *out, const float *gate, const float *up, int64_t n);
   void (*add)(float *out, const float *a, const float *b, int64_t n);
   void (*mul)(float *out, const float *a, const float *b, int64_t n);
   void (*scale)(float *out, const float *x, float by, int64_t n);

@@ -19,6 +19,22 @@ struct Float32 {
   static vf get_n(const float *p, int n) { return load_n(p, n); }
 };
 
+// Inputs i .. i + k of `rows` rows from w on, `stride` bytes apart, as a panel of floats; where there are no rows it is zero.
+template <class W>
+void transpose_rows(const uint8_t *w, int64_t stride, int64_t rows, int64_t i, int64_t k, float *panel) {
+  for (int64_t r = 0; r < kPanelWidth; r += kWidth)
+    for (int64_t at = 0; at < k; at += kWidth) {
+      const int64_t n = k - at < kWidth ? k - at : kWidth;
+      vf a[kWidth];
+      for (int j = 0; j < kWidth; j++) {
+        const typename W::Word *row = reinterpret_cast<const typename W::Word *>(w + (r + j) * stride) + i + at;
+        a[j] = r + j >= rows ? zero() : n == kWidth ? W::get(row) : W::get_n(row, static_cast<int>(n));
+      }
+      transpose(a);
+      for (int64_t j = 0; j < n; j++) store(panel + (at + j) * kPanelWidth + r, a[j]);
+    }
+}
+
 // Where a panel's products go: columns `stride` floats apart, of which the first `width` outputs are there. They are added
 // to what is there unless they are the `first` span's; `bias`, if any, is added last.
 struct PanelOut {

@@ -22,22 +22,6 @@ struct Bfloat {
   static vf get_n(const uint16_t *p, int n) { return load_bfloat_n(p, n); }
 };
 
-// Inputs i .. i + k of `rows` weight rows from w on as a panel of floats; where there are no rows it is zero.
-template <class W>
-void transpose_rows(const uint8_t *w, int64_t w_stride, int64_t rows, int64_t i, int64_t k, float *panel) {
-  for (int64_t r = 0; r < kPanelWidth; r += kWidth)
-    for (int64_t at = 0; at < k; at += kWidth) {
-      const int64_t n = k - at < kWidth ? k - at : kWidth;
-      vf a[kWidth];
-      for (int j = 0; j < kWidth; j++) {
-        const typename W::Word *row = reinterpret_cast<const typename W::Word *>(w + (r + j) * w_stride) + i + at;
-        a[j] = r + j >= rows ? zero() : n == kWidth ? W::get(row) : W::get_n(row, static_cast<int>(n));
-      }
-      transpose(a);
-      for (int64_t j = 0; j < n; j++) store(panel + (at + j) * kPanelWidth + r, a[j]);
-    }
-}
-
 // The spans of a tile's inputs: calls fn(first input, how many, PanelOut).
 template <class Fn>
 void each_span(const Product &p, int64_t o, int64_t end, Fn fn) {

@@ -33,9 +33,12 @@ int (*const kOps[])(const Command &) = {
     golem::run_l2_norm,
     golem::run_decay,
     golem::run_lay,
+    golem::run_layer_norm,
+    golem::run_text_attn,
+    golem::run_mean,
 };
 constexpr int32_t kOpCount = sizeof kOps / sizeof kOps[0];
-static_assert(kOpCount == GOLEM_OP_LAY + 1, "one entry per opcode");
+static_assert(kOpCount == GOLEM_OP_MEAN + 1, "one entry per opcode");
 
 }  // namespace
 

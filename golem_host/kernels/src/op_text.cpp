@@ -1,0 +1,90 @@
+// Commands over texts that lie one after the other in a pass: attention within each, and means of their rows.
+#include <atomic>
+#include <cstring>
+
+#include "attention.h"
+#include "command.h"
+#include "scratch.h"
+
+namespace golem {
+namespace {
+
+constexpr int64_t kTileQueries = 48;  // that share the panels of keys and values, whole groups of columns of a product
+
+// The texts' queries in tiles of one head; how many.
+int64_t cut(const int32_t *text, int64_t rows, TextTile *tiles) {
+  int64_t count = 0;
+  for (int64_t first = 0, end; first < rows; first = end) {
+    for (end = first + 1; end < rows && text[end] == text[first]; end++) {}
+    for (int64_t at = first; at < end; at += kTileQueries)
+      tiles[count++] = {first, end - first, at, at + kTileQueries < end ? at + kTileQueries : end, 0};
+  }
+  return count;
+}
+
+// About how many nanoseconds a tile takes one core.
+double cost_of(const TextTile &t, int64_t hd) {
+  const double keys = static_cast<double>(t.rows), queries = static_cast<double>(t.end - t.begin);
+  return keys * static_cast<double>(hd) * (0.3 + 0.04 * queries) + keys * queries;
+}
+
+}  // namespace
+
+int run_text_attn(const Command &c) {
+  const int64_t heads = c.i(0), hd = c.i(1);
+  if (!c.pointers(5)) return GOLEM_E_NULL;
+  if (!sizes_fit(heads, hd) || hd > kMaxHeadDim) return GOLEM_E_SHAPE;
+  thread_local Scratch<TextTile> scratch;
+  TextTile *tiles = scratch.of(c.rows);
+  if (tiles == nullptr) return GOLEM_E_MEMORY;
+  const int64_t count = cut(c.in<int32_t>(4), c.rows, tiles);
+  int64_t floats = 0;
+  double cost = 0;
+  for (int64_t i = 0; i < count; i++) {
+    const int64_t wanted = kernels().text_attention_floats(tiles[i], hd);
+    if (wanted > floats) floats = wanted;
+    cost += cost_of(tiles[i], hd);
+  }
+  const TextAttention a{c.in<float>(1), c.in<float>(2), c.in<float>(3), c.out<float>(0), heads, hd, c.f(0)};
+  std::atomic<bool> short_of_memory{false};
+  c.share(count * heads, cost / static_cast<double>(count), [&](int64_t begin, int64_t end) {
+    thread_local Scratch<float> memory;
+    float *mine = memory.of(floats);
+    if (mine == nullptr) {
+      short_of_memory = true;
+      return;
+    }
+    for (int64_t item = begin; item < end; item++) {
+      TextTile tile = tiles[item / heads];
+      tile.head = item % heads;
+      kernels().attend_text(a, tile, mine);
+    }
+  });
+  return short_of_memory ? GOLEM_E_MEMORY : GOLEM_OK;
+}
+
+int run_mean(const Command &c) {
+  const int64_t n = c.i(0), axis = c.i(1);
+  if (!c.pointers(4) || (axis >= 0 && c.live == nullptr)) return GOLEM_E_NULL;
+  if (!sizes_fit(n)) return GOLEM_E_SHAPE;
+  const int64_t source_rows = axis >= 0 ? c.live[axis] : c.i(2);
+  const int32_t *first = c.in<int32_t>(2), *count = c.in<int32_t>(3);
+  double rows = 0;
+  for (int64_t r = 0; r < c.rows; r++) {
+    if (first[r] < 0 || count[r] < 1 || first[r] > source_rows - count[r]) return GOLEM_E_INDEX;
+    rows += count[r];
+  }
+  const double cost = 0.1 * static_cast<double>(n) * rows / static_cast<double>(c.rows);
+  c.share(c.rows, cost, [&](int64_t begin, int64_t end) {
+    for (int64_t r = begin; r < end; r++) {
+      const float *x = c.in<float>(1) + first[r] * n;
+      float *out = c.out<float>(0) + r * n;
+      memcpy(out, x, static_cast<size_t>(n) * sizeof(float));
+      for (int64_t i = 1; i < count[r]; i++) kernels().add(out, out, x + i * n, n);
+      kernels().scale(out, out, 1.0f / static_cast<float>(count[r]), n);
+    }
+  });
+  return GOLEM_OK;
+}
+
+}  // namespace golem

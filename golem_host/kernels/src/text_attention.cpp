@@ -1,0 +1,73 @@
+// Attention of some queries of a text over all its rows, one head: two products with panels (panel.h), of the keys and of
+// the values, and a softmax between them. Both sums are taken in one lane, in the order of the dimensions and of the rows.
+#include "text_attention.h"
+
+#include <cmath>
+
+#include "isa_functions.h"
+#include "panel.h"
+
+namespace golem {
+namespace GOLEM_ISA_NAMESPACE {
+namespace {
+
+int64_t whole_panels(int64_t n) { return (n + kPanelWidth - 1) / kPanelWidth * kPanelWidth; }
+
+// `columns` rows of n values from x on, times a panel of n rows; both `stride` floats apart.
+void multiply(const float *panel, int64_t n, const float *x, int64_t x_stride, int64_t columns, PanelOut out) {
+  for (int64_t i = 0; i < n; i += kPanelSpan) {
+    out.first = i == 0;
+    panel_product<Float32>(panel + i * kPanelWidth, n - i < kPanelSpan ? n - i : kPanelSpan, x + i, x_stride, columns, out);
+  }
+}
+
+// Scores of n keys to weights; the lanes past n weigh nothing.
+void softmax(float *w, int64_t n, float scale) {
+  for (int64_t i = n; i < whole_panels(n); i++) w[i] = -INFINITY;
+  const vf by = set1(scale);
+  vf m = set1(-INFINITY);
+  for (int64_t i = 0; i < n; i += kWidth) {
+    const vf x = load(w + i) * by;
+    store(w + i, x);
+    m = larger(m, x);
+  }
+  const vf max = set1(largest(m));
+  vf total = zero();
+  for (int64_t i = 0; i < n; i += kWidth) {
+    const vf e = exp(load(w + i) - max);
+    store(w + i, e);
+    total = total + e;
+  }
+  const vf inverse = set1(1.0f / sum(total));
+  for (int64_t i = 0; i < n; i += kWidth) store(w + i, load(w + i) * inverse);
+}
+
+}  // namespace
+
+int64_t text_attention_floats(const TextTile &t, int64_t hd) {
+  return whole_panels(t.rows) * (t.end - t.begin + hd) + whole_panels(hd) * t.rows;
+}
+
+void attend_text(const TextAttention &a, const TextTile &t, float *memory) {
+  const int64_t stride = a.heads * a.hd, at = t.first * stride + t.head * a.hd, queries = t.end - t.begin;
+  const int64_t from = t.begin * stride + t.head * a.hd, width = whole_panels(t.rows);
+  float *const weights = memory, *panel = weights + queries * width;
+  for (int64_t key = 0; key < t.rows; key += kPanelWidth, panel += kPanelWidth * a.hd) {
+    const auto *rows = reinterpret_cast<const uint8_t *>(a.k + at + key * stride);
+    transpose_rows<Float32>(rows, stride * 4, t.rows - key, 0, a.hd, panel);
+    multiply(panel, a.hd, a.q + from, stride, queries, {weights + key, width, kPanelWidth, true, nullptr});
+  }
+  for (int64_t j = 0; j < queries; j++) softmax(weights + j * width, t.rows, a.scale);
+  for (int64_t i = 0; i < a.hd; i += kPanelWidth, panel += kPanelWidth * t.rows) {
+    const int64_t n = a.hd - i < kPanelWidth ? a.hd - i : kPanelWidth;
+    for (int64_t row = 0; row < t.rows; row++)
+      for (int64_t j = 0; j < kPanelWidth; j += kWidth) {
+        const float *value = a.v + at + row * stride + i + j;
+        store(panel + row * kPanelWidth + j, j < n ? load_part(value, n - j) : zero());
+      }
+    multiply(panel, t.rows, weights, width, queries, {a.out + from + i, stride, n, true, nullptr});
+  }
+}
+
+}  // namespace GOLEM_ISA_NAMESPACE
+}  // namespace golem

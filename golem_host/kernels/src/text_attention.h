@@ -1,0 +1,21 @@
+// Attention within texts that lie one after the other in a pass.
+#pragma once
+#include <cstdint>
+
+namespace golem {
+
+struct TextAttention {
+  const float *q, *k, *v;  // [rows, heads, hd]
+  float *out;              // like q
+  int64_t heads, hd;
+  float scale;
+};
+
+// Queries begin..end (rows of the pass) of the text of `rows` rows from `first` on.
+struct TextTile {
+  int64_t first, rows;
+  int64_t begin, end;
+  int64_t head;
+};
+
+}  // namespace golem
