@@ -78,7 +78,7 @@ def test_any_number_of_columns_has_the_same_bits(gpu: Gpu, kind: str) -> None:
         np.testing.assert_array_equal(multiply(gpu, w, x[:count], capacity=capacity), together[:count])
 
 
-@pytest.mark.parametrize(("kind", "width"), [("Q4_0", 35 * 32), ("Q8_0", 4096 + 32), ("Q4_K", 2560), ("F32", 1111)])
+@pytest.mark.parametrize(("kind", "width"), [("Q4_0", 35 * 32), ("Q8_0", 4096 + 32), ("Q4_K", 2560), ("F32", 1111), ("F32", 1024)])
 def test_wide_rows_are_summed_in_one_order(gpu: Gpu, kind: str, width: int) -> None:
     """Several pieces a slice, the last slices short or empty, several steps of shared memory."""
     w, x = weight(kind, 11, width), activations(9, width)
@@ -86,6 +86,18 @@ def test_wide_rows_are_summed_in_one_order(gpu: Gpu, kind: str, width: int) -> N
     result, bound = expected(w, x)
     assert (np.abs(many - result) <= bound).all()
     np.testing.assert_array_equal(multiply(gpu, w, x[4:5])[0], many[4])
+
+
+@pytest.mark.parametrize("seed", range(12))
+def test_random_shapes(gpu: Gpu, seed: int) -> None:
+    rng = np.random.default_rng(seed)
+    kind, count, columns = rng.choice(TYPES), int(rng.integers(1, 150)), int(rng.integers(1, 20))
+    width = int(rng.integers(1, 300)) if kind in FLOATS else width_of(kind, int(rng.integers(1, 7)))
+    w, x = weight(kind, count, width), activations(columns, width)
+    many = multiply(gpu, w, x, capacity=24)
+    result, bound = expected(w, x)
+    assert (np.abs(many - result) <= bound).all()
+    np.testing.assert_array_equal(multiply(gpu, w, x[-1:])[0], many[-1])
 
 
 @pytest.mark.parametrize("kind", BLOCKS + SUPER_BLOCKS)
@@ -312,7 +324,7 @@ def mixture(gpu: Gpu, w: Tensor, x: Floats, routes: NDArray[np.int32], wanted: r
 
 
 @pytest.mark.parametrize("kind", ["Q4_0", "Q6_K", "F16"])
-@pytest.mark.parametrize(("columns", "inner"), [(1, 1), (3, 3), (21, 1)])
+@pytest.mark.parametrize(("columns", "inner"), [(1, 1), (3, 3), (21, 1), (21, 3)])
 def test_experts_have_the_bits_of_their_products(gpu: Gpu, kind: str, columns: int, inner: int) -> None:
     """With 21 columns, each of seven experts has nine on average, more than `product_few` takes."""
     used, experts, width = 3, 7, width_of(kind, 1)
@@ -360,6 +372,11 @@ def test_one_expert_chosen_by_every_column(gpu: Gpu) -> None:
 
 
 # Layouts
+
+
+def test_a_type_without_a_layout_is_left_to_the_twin(gpu: Gpu) -> None:
+    with pytest.raises(AssertionError, match="was not lowered"):
+        multiply(gpu, weight("MXFP4", 8, 64), activations(1, 64))
 
 
 def test_rows_that_are_not_whole_are_refused() -> None:

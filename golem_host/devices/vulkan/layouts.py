@@ -38,7 +38,7 @@ Words = NDArray[np.uint32]
 
 TILE = 8
 """Rows of a tile."""
-_CHUNK_BYTES = 4 << 20  # of a file laid at a time: bounds the temporaries
+_CHUNK_BYTES = 1 << 20  # of a file laid at a time: temporaries stay in the processor's caches
 
 
 def piece_values(kind: GgmlType) -> int:
@@ -81,9 +81,9 @@ def lay(kind: GgmlType, rows: Bytes, columns: int) -> Bytes:
     if columns % kind.block_size or rows.shape[1] != columns // kind.block_size * kind.block_bytes:
         raise ValueError(f"rows of {rows.shape[1]} bytes are not {columns} values of {kind.name}")
     count = matrix_tiles(len(rows))
-    blocks = np.zeros((count * TILE, columns // kind.block_size, kind.block_bytes), np.uint8)
-    blocks[: len(rows)] = rows.reshape(len(rows), -1, kind.block_bytes)
-    planes = _planes(kind, blocks, pieces(kind, columns))
+    if len(rows) % TILE:
+        rows = np.pad(rows, ((0, -len(rows) % TILE), (0, 0)))
+    planes = _planes(kind, rows.reshape(len(rows), -1, kind.block_bytes), pieces(kind, columns))
     out = np.empty((count, sum(plane[0].size for plane in planes) * TILE), np.uint32)
     at = 0
     for plane in planes:
@@ -96,7 +96,7 @@ def lay(kind: GgmlType, rows: Bytes, columns: int) -> Bytes:
 
 
 def laid(tensor: Tensor, chosen: range) -> Iterator[Bytes]:
-    """Tiles `chosen` of a matrix or stack, as flat bytes, some at a time; nothing is expanded beyond a few MiB."""
+    """Tiles `chosen` of a matrix or stack, as flat bytes, some at a time; nothing is held beyond a few MiB."""
     rows, columns = tensor.shape[-2:]
     data = tensor.data.reshape(-1, rows, tensor.row_bytes)
     height = matrix_tiles(rows)
