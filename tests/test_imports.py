@@ -21,6 +21,8 @@ PUBLIC = (
     "golem_host.api",
     "golem_host.config",
     "golem_host.devices.device",
+    "golem_host.devices.names",
+    "golem_host.devices.split",
     "golem_host.errors",
     "golem_host.host",
     "golem_host.http",
@@ -33,7 +35,7 @@ PUBLIC = (
 )
 """What a plugin may import: these modules and, for packages, all that is in them."""
 
-TORCH = ("golem_host.devices.cpu", "golem_host.ops")
+TORCH = ("golem_host.devices.cpu", "golem_host.devices.vulkan", "golem_host.ops")
 """The only parts of the host that may name torch: imported once a model is loaded."""
 
 

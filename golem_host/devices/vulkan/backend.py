@@ -50,8 +50,8 @@ class VulkanBackend:
         if weights + working > room:
             raise InternalError(
                 f"it does not fit {self.gpu.physical.name}: its weights take {_mib(weights)} there and a pass takes "
-                f"{_mib(working)}, {_mib(room)} are free beside its caches; have fewer of its layers there "
-                "(--vulkan-layers), or take a smaller file"
+                f"{_mib(working)}, {_mib(room)} are free beside its caches; put "
+                "fewer of a chat model's layers there (--vulkan-layers), or take a smaller file"
             )
         self.scratch(lowered.scratch_bytes)
         self.weights.take(wanted, progress)

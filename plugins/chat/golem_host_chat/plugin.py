@@ -6,7 +6,18 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from golem_host.api import DemoModel, Identified, Model, ModelFileError, Route, Setting, Settings, Workload, hookimpl
+from golem_host.api import (
+    DemoModel,
+    Identified,
+    Model,
+    ModelFileError,
+    Route,
+    Setting,
+    Settings,
+    UsageError,
+    Workload,
+    hookimpl,
+)
 from golem_host.config import choice, device, duration, integer, named_path
 
 if TYPE_CHECKING:
@@ -45,6 +56,14 @@ def golem_settings() -> Sequence[Setting]:
             metavar="[NAME=]PATH",
         ),
         Setting("chat-device", device, None, "Device for chat models, if not that of --device.", metavar="DEVICE"),
+        Setting(
+            "vulkan-layers",
+            integer(1, 1 << 16),
+            None,
+            "How many of a chat model's last layers, and its output, are on the Vulkan device, the others on the CPU; "
+            "without it, all.",
+            metavar="N",
+        ),
         Setting("context", integer(1, 1 << 30), 4096, "Positions in all, cut evenly between slots.", metavar="N"),
         Setting("parallel", integer(1, 256), 4, "Conversations at once (slots).", metavar="N"),
         Setting(
@@ -75,9 +94,13 @@ def golem_settings() -> Sequence[Setting]:
 def golem_models(settings: Settings) -> Sequence[Model]:
     from golem_host_chat.model import ChatModel
 
-    on = settings["chat-device"] or settings["device"]
+    where = settings["chat-device"] or settings["device"]
+    if settings["vulkan-layers"] is not None and settings["chat-model"] and where == "cpu":
+        raise UsageError(
+            "vulkan-layers says how much of a chat model a Vulkan device takes: give --device vulkan as well"
+        )
     folder = settings["model-folder"]
-    return [ChatModel(_found(given.path, folder), name=given.name, device=on) for given in settings["chat-model"]]
+    return [ChatModel(_found(given.path, folder), name=given.name, device=where) for given in settings["chat-model"]]
 
 
 def _found(path: Path, folder: Path) -> Path:

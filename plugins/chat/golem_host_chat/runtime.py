@@ -4,14 +4,18 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Callable, Mapping
+from functools import partial
 from typing import TYPE_CHECKING, Any
 
 from golem_host.api import ModelFileError, StepwiseLane
 from golem_host.devices.device import Device
+from golem_host.devices.names import backend_maker
+from golem_host.devices.split import SplitBackend
 from golem_host.ops import CacheType
 from golem_host.text.tokenizer import Tokenizer, tokenizer_from_gguf
 from golem_host.weights.gguf import Gguf, open_gguf
 from golem_host_chat.families import family_of
+from golem_host_chat.layers import first_command, layer_count
 from golem_host_chat.passes import Passes
 from golem_host_chat.sampling_params import SamplingParams, defaults_from_metadata
 from golem_host_chat.stepper import ChatStepper
@@ -50,10 +54,20 @@ class ChatRuntime:
         except TemplateError as error:
             self.template_fault = error.message
             log.warning("%s; chat is refused, completion works", error.message)
-        self.passes = Passes(family_of(self._gguf), device.backend, slots=self.slots, context=context, kv_type=kv_type)
+        backend = self._backend(device, settings)
+        self.passes = Passes(family_of(self._gguf), backend, slots=self.slots, context=context, kv_type=kv_type)
         self.passes.prepare(progress)
         stepper = ChatStepper(self.passes, self.tokenizer, cache_ttl=settings["cache-ttl"])
         self.lane = StepwiseLane(model.name, stepper, kind="chat", queue_limit=settings["queue"])
+
+    def _backend(self, device: Device, settings: Mapping[str, Any]) -> Any:
+        """The device's, or one that leaves all but the last layers to the CPU."""
+        there: int | None = settings["vulkan-layers"]
+        layers = layer_count(self._gguf.tensors)
+        if there is None or there >= layers:
+            return device.backend
+        cut_at = partial(first_command, layer=layers - there)
+        return SplitBackend(backend_maker("cpu", settings)(), device.backend, cut_at)
 
     def close(self) -> None:
         """Give weights and caches back. The lane stays, closed, for a request that was about to submit to it."""

@@ -26,6 +26,7 @@ SETTINGS: dict[str, Any] = {
     "kv-type": "f16",
     "max-tokens": None,
     "cache-ttl": 0.0,
+    "vulkan-layers": None,
     "queue": 8,
 }
 

@@ -1,0 +1,26 @@
+"""Where the layers of a model are in its recorded pass, as the names of their weights tell."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable
+
+from golem_host.ops import Recording
+from golem_host.weights.tensor import Tensor
+
+_LAYER = re.compile(r"blk\.(\d+)\.")
+
+
+def layer_count(names: Iterable[str]) -> int:
+    """How many layers the weights of these names belong to."""
+    return max((int(found[1]) for name in names if (found := _LAYER.match(name))), default=-1) + 1
+
+
+def first_command(recording: Recording, layer: int) -> int:
+    """The first command that reads a weight of that layer or a later one; what follows the last layer is its own."""
+    for at, command in enumerate(recording.commands):
+        for each in command.inputs:
+            found = _LAYER.match(each.name) if isinstance(each, Tensor) else None
+            if found and int(found[1]) >= layer:
+                return at
+    return len(recording.commands)

@@ -1,0 +1,70 @@
+"""A model cut by its layers between two devices answers as on one."""
+
+from __future__ import annotations
+
+from functools import partial
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from golem_host.devices.cpu import CpuBackend
+from golem_host.devices.split import SplitBackend
+from golem_host.testing.tiny import ARCHITECTURES, tiny_gguf
+from golem_host.weights.gguf import open_gguf
+from golem_host_chat.families import family_of
+from golem_host_chat.layers import first_command, layer_count
+from golem_host_chat.passes import Columns, Passes, record
+
+
+@pytest.mark.parametrize("architecture", ARCHITECTURES)
+@pytest.mark.parametrize("layer", [0, 1, "last"])
+def test_a_model_cut_before_a_layer_has_the_same_logits(tmp_path: Path, architecture: str, layer: int | str) -> None:
+    path = tiny_gguf(tmp_path / "m.gguf", architecture, quantization="Q8_0", window=8, rope_factors=False)
+    backend = CpuBackend(threads=1)
+    with open_gguf(path) as gguf:
+        family, layers = family_of(gguf), layer_count(gguf.tensors)
+        at = layers - 1 if layer == "last" else int(layer)
+        split = SplitBackend(backend, CpuBackend(threads=1), partial(first_command, layer=at))
+        shares: list[float] = []
+        whole, cut = (Passes(family, each, slots=3, context=64) for each in (backend, split))
+        cut.prepare(shares.append)
+        for first in range(0, 20, 5):
+            columns = Columns()
+            columns.add(0, first, [3 + first, 4, 5, 6, 7], output=True)
+            columns.add(2, first // 5, [9], output=True)
+            np.testing.assert_array_equal(cut.run(columns), whole.run(columns))
+        for passes in (whole, cut):
+            passes.copy_slot(0, 1)
+        columns = Columns()
+        columns.add(1, 20, [5], output=True)
+        np.testing.assert_array_equal(cut.run(columns), whole.run(columns))
+        assert shares == sorted(shares) and shares[-1] == pytest.approx(1)
+
+
+def test_named_intermediates_are_read_from_the_half_that_makes_them(tmp_path: Path) -> None:
+    backend = CpuBackend(threads=1)
+    split = SplitBackend(backend, backend, partial(first_command, layer=1))
+    with open_gguf(tiny_gguf(tmp_path / "m.gguf", "llama")) as gguf:
+        family = family_of(gguf)
+        found = []
+        for each in (backend, split):
+            caches = [each.cache(slots=1, cells=8, kv_heads=2, key_dim=16, value_dim=16) for _ in family.caches()]
+            program = each.compile(record(family, caches, width=2, outputs=1, keep_names=True))
+            program.inputs["tokens"][:] = [4, 5]
+            program.inputs["positions"][:] = [0, 1]
+            program.run({"columns": 2, "outputs": 1})
+            found.append([program.read(f"l_out-{layer}") for layer in range(2)])
+    np.testing.assert_array_equal(found[0], found[1])
+
+
+def test_layers_that_share_a_cache_stay_together(tmp_path: Path) -> None:
+    backend, other = CpuBackend(threads=1), CpuBackend(threads=1)
+    split = SplitBackend(backend, other, partial(first_command, layer=1))
+    cache = split.cache(slots=1, cells=8, kv_heads=2, key_dim=16, value_dim=16)
+    with pytest.raises(ValueError, match="not on a device yet"):
+        cache.copy_slot(0, 0)
+    with open_gguf(tiny_gguf(tmp_path / "m.gguf", "llama")) as gguf:
+        family = family_of(gguf)
+        with pytest.raises(ValueError, match="share keys and values"):
+            split.compile(record(family, [cache] * len(family.caches()), width=1, outputs=1))
