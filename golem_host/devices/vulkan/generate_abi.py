@@ -36,7 +36,7 @@ vkDestroyDescriptorPool vkAllocateDescriptorSets vkUpdateDescriptorSets vkCreate
 vkDestroyCommandPool vkAllocateCommandBuffers vkBeginCommandBuffer vkEndCommandBuffer vkCmdBindPipeline
 vkCmdBindDescriptorSets vkCmdPushConstants vkCmdDispatch vkCmdPipelineBarrier vkCmdCopyBuffer vkCmdFillBuffer
 vkCreateQueryPool vkDestroyQueryPool vkCmdResetQueryPool vkCmdWriteTimestamp vkGetQueryPoolResults
-vkQueueSubmit vkCreateSemaphore vkDestroySemaphore vkWaitSemaphores vkGetSemaphoreCounterValue
+vkQueueSubmit vkCreateSemaphore vkDestroySemaphore vkWaitSemaphores
 """)
 
 STRUCTURES = names("""
