@@ -33,8 +33,8 @@ GOLEM_HOST_API = 1
 class Loaded:
     def __init__(self, name):
         self.lane = OneShotLane(
-            name, lambda jobs: [job.finish(job.request) for job in jobs], kind="echo",
-            cost=lambda job: 1, budget=8, gather_below=1, gather_seconds=0.0,
+            name, lambda parts: [part.job.finish(part.job.request) for part in parts], kind="echo",
+            costs=lambda job: [1], budget=8, gather_below=1, gather_seconds=0.0,
         )
     def close(self):
         pass

@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from typing import Any
 
 import numpy as np
 import pytest
+from numpy.typing import NDArray
 
 from golem_host import ops
 from golem_host.devices.cpu import CpuBackend
@@ -49,7 +51,9 @@ def test_gelu(native: CpuBackend, twin: CpuBackend) -> None:
 @pytest.mark.parametrize("lengths", [[1], [3, 1, 40], [100, 5, 5]])
 @pytest.mark.parametrize("dim", [7, 64])
 def test_attention(native: CpuBackend, twin: CpuBackend, lengths: Sequence[int], dim: int) -> None:
-    inputs = {name: activations(sum(lengths), 3, dim, seed=seed) for seed, name in enumerate("qkv")}
+    inputs: dict[str, NDArray[Any]] = {
+        name: activations(sum(lengths), 3, dim, seed=seed) for seed, name in enumerate("qkv")
+    }
     inputs["texts"] = np.repeat(np.arange(len(lengths), dtype=np.int32), lengths)
 
     def build(q: ops.Ref, k: ops.Ref, v: ops.Ref, texts: ops.Ref) -> ops.Ref:

@@ -2,29 +2,48 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
 from typing import Any
+from weakref import WeakKeyDictionary
 
 from golem_host.errors import DeviceFailed
 from golem_host.lanes.job import Job
 from golem_host.lanes.lane import Lane, log, pass_failed
 
 
-class OneShotLane(Lane):
-    """Gathers waiting jobs first come first served into passes of at most `budget` (in the unit of `cost`: positions).
+@dataclass(frozen=True)
+class Part:
+    """Items `first` .. `end` of a job's request, which one pass computes; `last` says that none come after them."""
 
-    `run_batch` answers every job it is given, on the device thread. A pass smaller than `gather_below` waits up to
-    `gather_seconds` for company. When `run_batch` raises for a batch of several, each unanswered job is run again
-    alone, so that only the one at fault fails; when it raises `DeviceFailed`, the lane fails.
+    job: Job[Any]
+    first: int
+    end: int
+    last: bool
+
+
+class OneShotLane(Lane):
+    """Gathers waiting jobs first come first served into passes of at most `budget` (in the unit of `costs`: positions).
+
+    `costs` tells what each item of a job's request costs, at least one item, the same at every call. A job whose items
+    do not fit into a pass is cut: the rest of them wait behind the jobs that came meanwhile. A single item larger than
+    the budget goes alone.
+
+    `run_batch` computes the parts it is given, on the device thread, and ends each job whose last part is among them.
+    When it raises for several parts, each whose job has no end is run again alone, so that only the one at fault fails;
+    when it raises `DeviceFailed`, the lane fails.
+
+    A pass smaller than `gather_below` waits up to `gather_seconds` for company: until as many jobs wait as the last
+    pass answered or left waiting, so a lone client never waits.
     """
 
     def __init__(
         self,
         name: str,
-        run_batch: Callable[[list[Job[Any]]], None],
+        run_batch: Callable[[list[Part]], None],
         *,
         kind: str,
-        cost: Callable[[Job[Any]], int],
+        costs: Callable[[Job[Any]], Sequence[int]],
         budget: int,
         gather_below: int,
         gather_seconds: float,
@@ -33,14 +52,20 @@ class OneShotLane(Lane):
     ) -> None:
         super().__init__(name, kind=kind, weight=weight, queue_limit=queue_limit)
         self._run_batch = run_batch
-        self._cost = cost
+        self._costs = costs
         self._budget = budget
         self._gather_below = gather_below
         self._gather_seconds = gather_seconds
-        self._batch: list[Job[Any]] = []
+        self._batch: list[Part] = []
+        self._computed: WeakKeyDictionary[Job[Any], int] = WeakKeyDictionary()
+        self._expected = 0
+        self._note = ""
 
     def in_flight(self) -> list[Job[Any]]:
-        return [job for job in self._batch if job.end is None]
+        return [part.job for part in self._batch if part.job.end is None]
+
+    def pass_note(self) -> str:
+        return self._note
 
     def next_time(self, now: float) -> float | None:
         with self._lock:
@@ -50,46 +75,72 @@ class OneShotLane(Lane):
                 return None
             if self._ready_since is None:
                 self._ready_since = now
-            if sum(self._cost(job) for job in self._queue) >= self._gather_below:
+            if len(self._queue) >= self._expected and not self._arriving:
                 return now
+            waiting = 0
+            for job in self._queue:
+                for cost in self._costs(job)[self._computed.get(job, 0) :]:
+                    waiting += cost
+                    if waiting >= self._gather_below:
+                        return now
             return self._ready_since + self._gather_seconds
 
     def run(self, now: float) -> None:
-        self._batch = self._gather()
-        for job in self._batch:
-            job.start()
+        self._batch, spent = self._gather()
+        for part in self._batch:
+            part.job.start()
         if self._batch:
+            self._note = f"{spent} of {self._budget} for {len(self._batch)} requests"
             self._answer(self._batch)
+            self._put_back()
             self.passes += 1
         self._batch = []
         self._ready_since = None
 
-    def _gather(self) -> list[Job[Any]]:
-        batch: list[Job[Any]] = []
+    def _gather(self) -> tuple[list[Part], int]:
+        """What fits into a pass, and what it costs."""
+        batch: list[Part] = []
         spent = 0
         with self._lock:
             self._drop_cancelled()
-            while self._queue and (not batch or spent + self._cost(self._queue[0]) <= self._budget):
-                job = self._queue.popleft()
-                spent += self._cost(job)
-                batch.append(job)
-        return batch
+            while self._queue and (not batch or batch[-1].last):
+                job = self._queue[0]
+                costs, first = self._costs(job), self._computed.get(job, 0)
+                end = first
+                while end < len(costs) and (spent + costs[end] <= self._budget or not (batch or end > first)):
+                    spent += costs[end]
+                    end += 1
+                if end == first:
+                    break
+                batch.append(Part(self._queue.popleft(), first, end, end == len(costs)))
+        return batch, spent
 
-    def _answer(self, batch: list[Job[Any]]) -> None:
+    def _put_back(self) -> None:
+        """Queue the job that was cut, and note how many may come for the next pass."""
+        with self._lock:
+            self._expected = len(self._queue) + sum(part.last for part in self._batch)
+            for part in self._batch:
+                if not part.last and part.job.end is None:
+                    self._computed[part.job] = part.end
+                    self._queue.append(part.job)
+                    self._expected += 1
+
+    def _answer(self, batch: list[Part]) -> None:
         try:
             self._run_batch(batch)
         except DeviceFailed as error:
             self.lose_device(error)
             return
         except Exception as error:
-            unanswered = [job for job in batch if job.end is None]
+            unanswered = [part for part in batch if part.job.end is None]
             log.exception("%s: a pass of %d failed", self.name, len(batch))
             if len(batch) == 1:
-                batch[0].fail(pass_failed(error))
+                batch[0].job.fail(pass_failed(error))
                 return
-            for job in unanswered:
+            for part in unanswered:
                 if self.failed is None:
-                    self._answer([job])
+                    self._answer([part])
             return
-        for job in batch:
-            job.fail(pass_failed(RuntimeError(f"{self.name} answered its batch without this job")))
+        for part in batch:
+            if part.last:
+                part.job.fail(pass_failed(RuntimeError(f"{self.name} answered its batch without this job")))
