@@ -70,24 +70,30 @@ class RopeAngles:
         import torch
 
         pairs = self.dims // 2
-        step = np.float32(self.base) ** np.float32(-2.0 / self.dims)
         divisors = torch.ones(pairs) if factors is None else torch.from_numpy(factors.float32())
         mix = self._yarn_mix()
-        magnitude = self.yarn.attention_factor
-        if self.yarn.extrapolation:
-            magnitude *= 1 + 0.1 * math.log(1 / self.scale)
-
         axes = [0 if self.sections is None else self.sections.axis_of(pair) for pair in range(pairs)]
 
         def one(position: torch.Tensor) -> torch.Tensor:
-            factors = np.full((pairs, position.numel()), step, np.float32)
+            factors = np.full((pairs, position.numel()), self.turn, np.float32)
             factors[0] = position.numpy()
             products = np.multiply.accumulate(factors, dtype=np.float32)[range(pairs), axes]
             extrapolated = torch.from_numpy(products) / divisors
             angle = self.scale * extrapolated * (1 - mix) + extrapolated * mix
-            return torch.stack([torch.cos(angle), torch.sin(angle)], -1) * magnitude
+            return torch.stack([torch.cos(angle), torch.sin(angle)], -1) * self.magnitude
 
         return rowwise(one, positions)
+
+    @property
+    def turn(self) -> np.float32:
+        """What a pair's angle is multiplied by to give the next one's."""
+        return np.float32(self.base) ** np.float32(-2.0 / self.dims)
+
+    @property
+    def magnitude(self) -> float:
+        """What cos and sin are multiplied by."""
+        longer = 1 + 0.1 * math.log(1 / self.scale) if self.yarn.extrapolation else 1.0
+        return self.yarn.attention_factor * longer
 
     def _yarn_mix(self) -> torch.Tensor:
         """How much of each pair's angle is extrapolated: (dims/2,), 0 without YaRN (`rope_yarn_ramp` of ggml)."""
@@ -95,11 +101,11 @@ class RopeAngles:
 
         if not self.yarn.extrapolation:
             return torch.zeros(self.dims // 2)
-        low, high = self._yarn_range()
+        low, high = self.yarn_range()
         ramp = (torch.arange(self.dims // 2) - low) / max(0.001, high - low)
         return (1 - ramp.clamp(0, 1)) * self.yarn.extrapolation
 
-    def _yarn_range(self) -> tuple[float, float]:
+    def yarn_range(self) -> tuple[float, float]:
         """The pairs between which YaRN goes from extrapolation to interpolation (`ggml_rope_yarn_corr_dims`)."""
 
         def pair(turns: float) -> float:

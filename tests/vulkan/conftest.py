@@ -11,9 +11,14 @@ from collections.abc import Iterator
 
 import pytest
 
+from golem_host.devices.cpu import CpuBackend
+from golem_host.devices.vulkan.backend import VulkanBackend
 from golem_host.devices.vulkan.errors import NoVulkan
 from golem_host.devices.vulkan.gpu import Gpu
+from golem_host.devices.vulkan.lower import lower
 from golem_host.devices.vulkan.physical import PhysicalDevice, gpus
+from golem_host.devices.vulkan.program import Program
+from golem_host.ops import Recording
 
 
 @pytest.fixture(scope="session")
@@ -34,3 +39,24 @@ def gpu(physical: PhysicalDevice, tmp_path_factory: pytest.TempPathFactory) -> I
         patch.setenv("XDG_CACHE_HOME", str(tmp_path_factory.mktemp("cache")))
         with Gpu(physical) as made:
             yield made
+
+
+class ShadersOnly(VulkanBackend):
+    """Refuses what a torch twin would compute: what is tested here are shaders."""
+
+    def compile(self, recording: Recording) -> Program:
+        twins = [step.command.op for step in lower(self.gpu, recording).steps if step.command is not None]
+        assert not twins, f"computed by torch twins: {twins}"
+        return super().compile(recording)
+
+
+@pytest.fixture(scope="session")
+def vulkan(gpu: Gpu) -> VulkanBackend:
+    """The first device, of which only shaders may be used."""
+    return ShadersOnly(gpu)
+
+
+@pytest.fixture(scope="session")
+def twin() -> CpuBackend:
+    """The torch twins, with which shaders are compared."""
+    return CpuBackend(threads=1, native=False)

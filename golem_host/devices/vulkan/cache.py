@@ -18,11 +18,16 @@ if TYPE_CHECKING:
     from golem_host.devices.vulkan.memory import View
 
 
+BLOCK_CELLS = 32
+"""Cells whose keys are interleaved, so that neighbouring threads read neighbouring words (`shaders/cells.glsl`)."""
+
+
 class VulkanCache:
     """Keys and values of every slot in half precision; a position lives in cell `position % cells`.
 
-    `keys` shows float16 (slots, kv_heads, cells, key_dim), `values` (slots, kv_heads, cells, value_dim); a shader reads
-    two of them as one uint32. Cells that were never written are zeros.
+    `keys` shows float16 (slots, kv_heads, blocks, key_dim / 2, 32, 2), pairs of dimensions of the 32 cells of a block
+    after one another; `values` shows (slots, kv_heads, cells, value_dim), cell by cell. A shader reads two of them as
+    one uint32. Cells that were never written are zeros.
 
     Raises ValueError for a type other than `f16`, for heads of an odd number of values, and when one binding cannot
     show all keys or values; OutOfDeviceMemory when there is no room for them.
@@ -44,7 +49,9 @@ class VulkanCache:
         if key_dim % 2 or value_dim % 2:
             raise ValueError(f"heads of {key_dim} and {value_dim} values: a Vulkan device takes even numbers only")
         most = gpu.limits.storage_buffer_range
-        largest = 2 * slots * kv_heads * cells * max(key_dim, value_dim)
+        self.blocks = -(-cells // BLOCK_CELLS)
+        sizes = [2 * slots * kv_heads * n for n in (self.blocks * BLOCK_CELLS * key_dim, cells * value_dim)]
+        largest = max(sizes)
         if largest > most:
             raise ValueError(
                 f"a layer's keys or values for {slots} slots of {cells} positions are {largest} bytes, and "
@@ -57,7 +64,7 @@ class VulkanCache:
         self.value_dim = value_dim
         self.type = type
         self._gpu = gpu
-        self.keys, self.values = take_zeros(gpu, *(2 * slots * kv_heads * cells * dim for dim in (key_dim, value_dim)))
+        self.keys, self.values = take_zeros(gpu, *sizes)
 
     def copy_slot(self, source: int, target: int) -> None:
         """Give `target` all that `source` holds."""
@@ -88,11 +95,11 @@ class VulkanCache:
             self._gpu.upload(self._slot(self.values, slot), values)
 
     def fetch(self, slot: int) -> tuple[NDArray[np.float16], NDArray[np.float16]]:
-        """Copies of one slot's keys (kv_heads, cells, key_dim) and values (kv_heads, cells, value_dim)."""
-        shape = (self.kv_heads, self.cells)
-        keys = self._gpu.download(self._slot(self.keys, slot)).view(np.float16).reshape(*shape, self.key_dim)
-        values = self._gpu.download(self._slot(self.values, slot)).view(np.float16).reshape(*shape, self.value_dim)
-        return keys, values
+        """Copies of one slot's keys (kv_heads, blocks, key_dim / 2, 32, 2) and values (kv_heads, cells, value_dim)."""
+        keys = self._gpu.download(self._slot(self.keys, slot)).view(np.float16)
+        values = self._gpu.download(self._slot(self.values, slot)).view(np.float16)
+        blocks = (self.kv_heads, self.blocks, self.key_dim // 2, BLOCK_CELLS, 2)
+        return keys.reshape(blocks), values.reshape(self.kv_heads, self.cells, self.value_dim)
 
     def _slot(self, view: View, slot: int) -> View:
         size = view.bytes // self.slots
@@ -114,14 +121,18 @@ class HostCache:
         held = self._slot(slot)
         self.changed.add(slot)
         with np.errstate(over="ignore"):
-            held[0][:, position % self.cells] = keys
+            block, lane = divmod(position % self.cells, BLOCK_CELLS)
+            held[0][:, block, :, lane] = keys.reshape(self.kv_heads, -1, 2)
             held[1][:, position % self.cells] = values
 
     def read(self, slot: int, positions: NDArray[np.integer]) -> tuple[NDArray[np.float32], NDArray[np.float32]]:
         """See `VulkanCache.read`."""
         keys, values = self._slot(slot)
         cells = positions % self.cells
-        return keys[:, cells].astype(np.float32), values[:, cells].astype(np.float32)
+        block, lane = np.divmod(cells, BLOCK_CELLS)
+        pairs = np.moveaxis(keys[:, block, :, lane], 0, 1)
+        keys = pairs.reshape(self.kv_heads, len(cells), self.key_dim)
+        return keys.astype(np.float32), values[:, cells].astype(np.float32)
 
     def _slot(self, slot: int) -> tuple[NDArray[np.float16], NDArray[np.float16]]:
         if slot not in self.held:

@@ -11,6 +11,7 @@ from numpy.typing import NDArray
 
 from golem_host.devices.vulkan.cache import VulkanCache
 from golem_host.devices.vulkan.state import VulkanState
+from golem_host.ops.attention import Attention
 from golem_host.ops.embedding import Rows, Select
 from golem_host.ops.recording import Axis, Command, Ref
 
@@ -54,8 +55,11 @@ class Checks:
                 continue
             slots, positions = command.inputs[-2:]
             bound(slots, store.slots, "a slot")
-            bound(positions, 2**31, "a position")
-            if isinstance(store, VulkanState) and {slots.root, positions.root} <= given:
+            if isinstance(store, VulkanCache):
+                # a row that sees all wants every position in a cell of its own
+                sees_all = isinstance(command.op, Attention) and not 0 < command.op.window <= store.cells
+                bound(positions, store.cells if sees_all else 2**31, "a position")
+            elif {slots.root, positions.root} <= given:
                 checks.states.setdefault((slots.root, positions.root), []).append(store)
         return checks
 

@@ -1,7 +1,7 @@
 """What the lowering functions make of recorded operations: dispatches, before memory is planned or anything is bound.
 
-A cache has views `keys` and `values`, float16 (slots, kv_heads, cells, key_dim and value_dim), row-major; a state has a
-view `values`, float32 (slots, *shape). Ids, slots and positions of a pass are checked before it is submitted;
+A cache has views `keys` and `values` (`VulkanCache` says how they lie); a state has a view `values`, float32 (slots,
+*shape). Ids, slots and positions of a pass are checked before it is submitted;
 shaders must still stay inside their buffers whatever they read.
 
 A lowering function is `lower(low, op, out, *inputs) -> list[Dispatch] | None`: `inputs` as the operation was recorded

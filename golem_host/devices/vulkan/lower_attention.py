@@ -1,0 +1,159 @@
+"""Dispatches of rotary embedding and of attention over slot caches."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from golem_host.devices.vulkan.cache import VulkanCache
+from golem_host.devices.vulkan.dispatch import LIVE, Dispatch, Lower, Lowering
+from golem_host.devices.vulkan.lower_elementwise import THREADS, vector
+from golem_host.ops.attention import Attention, CacheStore
+from golem_host.ops.recording import Ref
+from golem_host.ops.rope import Rope, RopeAngles, RopeStyle
+from golem_host.weights.tensor import Tensor
+
+RANGE = 128
+"""Positions whose result is made by itself and added to that of the positions before (`merge.glsl`)."""
+CHUNKS = 4
+"""Parts of a range whose sums of values are made by themselves (`attention.comp`)."""
+LANES = 16
+"""Threads that make weights of a query's scores (`attention.comp`)."""
+TILE_QUERIES = 16
+"""Queries that read keys and values together, at most."""
+SHARED_MEMORY = 32 << 10
+"""Bytes that a tile may take of a workgroup's memory, where the device has them."""
+WIDEST_SPLIT = 16
+"""Rows of the widest pass whose rows are shared between workgroups by ranges of positions. Wider ones have tiles for a
+whole device, and the results of ranges would take much memory.
+"""
+ENOUGH_WORKGROUPS = 1024
+"""Of a dispatch: about what fills a large device."""
+MOST_SPLITS = 64
+"""Workgroups that share a tile, at most."""
+
+
+def _rope_angles(_: Lowering, op: RopeAngles, out: Ref, positions: Ref, factors: Tensor | None) -> list[Dispatch]:
+    pairs = op.dims // 2
+    low, high = op.yarn_range() if op.yarn.extrapolation else (0.0, 0.0)
+    ramp = [float(op.yarn.extrapolation), float(low), float(max(0.001, high - low))]
+    sections = op.sections
+    axes = [0, 0, 0, 0, 0] if sections is None else [1 + sections.interleaved, *sections.sizes]
+    numbers = [out.axis, pairs, float(op.turn), float(op.scale), float(op.magnitude), *ramp, *axes]
+    constants = (THREADS, factors is not None)
+    buffers = [out, positions, vector(factors), LIVE]
+    grid = (-(-pairs // THREADS), out.axis.capacity, 1)
+    return [Dispatch("rope_angles", constants, buffers, numbers, grid, out.axis, [positions], out)]
+
+
+def _rope(_: Lowering, op: Rope, out: Ref, x: Ref, angles: Ref) -> list[Dispatch]:
+    heads, head_dim = x.shape
+    pairs = op.dims // 2
+    numbers = [out.axis, heads, head_dim, pairs, int(op.style is RopeStyle.NEOX)]
+    grid = (-(-heads * (head_dim - pairs) // THREADS), out.axis.capacity, 1)
+    buffers = [out, x, angles, LIVE]
+    return [Dispatch("rope", (THREADS,), buffers, numbers, grid, out.axis, [x, angles], out, in_place=[x])]
+
+
+def _store(
+    _: Lowering, op: CacheStore, out: None, cache: VulkanCache, k: Ref, v: Ref, slots: Ref, positions: Ref
+) -> list[Dispatch]:
+    words = cache.kv_heads * (-(-cache.key_dim // 2) + -(-cache.value_dim // 2))
+    numbers = [k.axis, cache.slots, cache.kv_heads, cache.key_dim, cache.value_dim, cache.cells]
+    buffers = [cache.keys, cache.values, k, v, slots, positions, LIVE]
+    grid = (-(-words // THREADS), k.axis.capacity, 1)
+    reads = [k, v, slots, positions]
+    stores = [cache.keys, cache.values]
+    return [Dispatch("store", (THREADS,), buffers, numbers, grid, k.axis, reads, None, stores=stores)]
+
+
+@dataclass(frozen=True)
+class Tile:
+    """The shape of `attention.comp`: `rows` of `heads` queries each, of which a thread takes `scored` and `summed`
+    together; `splits` workgroups share its ranges, 1 when one takes them all, and `apart` sums chunks by different
+    threads. It leaves no trace in the result.
+    """
+
+    heads: int
+    rows: int
+    scored: int
+    summed: int
+    splits: int
+    apart: bool
+
+    @staticmethod
+    def of(cache: VulkanCache, group: int, rows: int, ranges: int, room: int) -> Tile:
+        """The tile for passes of `rows` rows with `group` queries of each kv head over `ranges` ranges at most.
+
+        The largest that fits `room` bytes of shared memory. Raises ValueError when none does.
+        """
+        for heads in (each for each in range(min(group, TILE_QUERIES), 0, -1) if group % each == 0):
+            workgroups = rows * cache.kv_heads * (group // heads)
+            splits = min(ranges, MOST_SPLITS, -(-ENOUGH_WORKGROUPS // workgroups)) if rows <= WIDEST_SPLIT else 1
+            for tile_rows in range(min(rows, TILE_QUERIES // heads), 0, -1):
+                for apart in (True, False) if splits > 1 else (False,):
+                    tile = _tile(cache, heads, tile_rows, splits, apart)
+                    if tile.shared_bytes(cache) <= room:
+                        return tile
+        raise ValueError(
+            f"heads of {cache.key_dim} and {cache.value_dim} values do not fit the {room} bytes that a workgroup shares"
+        )
+
+    def shared_bytes(self, cache: VulkanCache) -> int:
+        """What the shader takes of a workgroup's memory."""
+        queries = self.heads * self.rows
+        summed = -(-queries // self.summed) * self.summed
+        padded = max(summed, -(-queries // self.scored) * self.scored)
+        sums = 1 if self.splits > 1 else summed * -(-cache.value_dim // 2)
+        if self.apart:
+            sums = CHUNKS * summed * -(-cache.value_dim // 2)
+        return padded * (16 * -(-cache.key_dim // 4) + 4 * RANGE + 4 * LANES + 24) + 8 * sums
+
+
+def _tile(cache: VulkanCache, heads: int, rows: int, splits: int, apart: bool) -> Tile:
+    queries, pairs = heads * rows, -(-cache.value_dim // 2)
+    scored = _together(queries * RANGE, queries)
+    summed = _together(queries * pairs * (CHUNKS if apart else 1), queries)
+    return Tile(heads, rows, scored, summed, splits, apart)
+
+
+def _together(items: int, queries: int) -> int:
+    """How many of `queries` a thread takes together when it has its share of `items`: a power of two, at most 8."""
+    together = 1
+    while 2 * together <= min(8, items // THREADS, queries):
+        together *= 2
+    return together
+
+
+def _attention(
+    low: Lowering, op: Attention, out: Ref, q: Ref, cache: VulkanCache, slots: Ref, positions: Ref
+) -> list[Dispatch]:
+    heads, axis = q.shape[0], out.axis
+    group = heads // cache.kv_heads
+    # a row attends as many positions as there are cells, or as its window has, which may begin within a range
+    ranges = -(-min(op.window, cache.cells) // RANGE) + 1 if op.window else -(-cache.cells // RANGE)
+    tile = Tile.of(cache, group, axis.capacity, ranges, min(low.gpu.limits.shared_memory, SHARED_MEMORY))
+    split = tile.splits > 1
+    partial = low.scratch(axis, heads, ranges, 2 + cache.value_dim) if split else out
+    constants = (THREADS, cache.key_dim, cache.value_dim, cache.cells, tile.heads, tile.rows, tile.scored, tile.summed)
+    buffers = [partial, q, cache.keys, cache.values, slots, positions, LIVE]
+    shape = [cache.slots, cache.kv_heads, group, ranges, op.window]
+    numbers = [axis, *shape, float(op.scale), float(op.softcap)]
+    grid = (tile.splits, heads // tile.heads, axis.capacity)
+    reads = [q, slots, positions]
+    first = Dispatch("attention", (*constants, split, tile.apart), buffers, numbers, grid, axis, reads, partial)
+    if not split:
+        return [first]
+    buffers = [out, partial, positions, LIVE]
+    numbers = [axis, heads, ranges, op.window]
+    grid = (heads, axis.capacity, 1)
+    reads = [partial, positions]
+    merge = Dispatch("attention_merge", (THREADS, cache.value_dim), buffers, numbers, grid, axis, reads, out)
+    return [first, merge]
+
+
+LOWER: dict[type, Lower] = {
+    RopeAngles: _rope_angles,
+    Rope: _rope,
+    CacheStore: _store,
+    Attention: _attention,
+}

@@ -1,0 +1,23 @@
+// exp(rate * softplus(x + bias)) [rows, width].
+#version 450
+#extension GL_GOOGLE_include_directive : require
+#include "math.glsl"
+
+layout(local_size_x_id = 0) in;
+
+layout(std430, set = 0, binding = 0) writeonly buffer Out { float result[]; };
+layout(std430, set = 0, binding = 1) readonly buffer X { float x[]; };
+layout(std430, set = 0, binding = 2) readonly buffer Rate { float rate[]; };
+layout(std430, set = 0, binding = 3) readonly buffer Bias { float bias[]; };
+layout(std430, set = 0, binding = 4) readonly buffer Live { int live[]; };
+layout(push_constant) uniform Numbers {
+  int axis;
+  uint width;
+};
+
+void main() {
+  const uint row = gl_WorkGroupID.y, i = gl_GlobalInvocationID.x;
+  if (int(row) >= live[axis] || i >= width) return;
+  const uint at = row * width + i;
+  result[at] = exp_of(rate[i] * softplus_of(x[at] + bias[i]));
+}

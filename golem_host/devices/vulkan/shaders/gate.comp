@@ -1,0 +1,36 @@
+// act(gate) * up, or act(gate) alone [rows, width]. The tanh GELU takes and gives half precision, as ggml's table does.
+#version 450
+#extension GL_GOOGLE_include_directive : require
+#include "half.glsl"
+#include "math.glsl"
+
+layout(local_size_x_id = 0) in;
+layout(constant_id = 1) const int ACTIVATION = 0;  // ops/gate.py: SILU, GELU_TANH, SIGMOID
+layout(constant_id = 2) const bool HAS_UP = true;
+
+float gelu_of(float x) {
+  const float half_x = rounded_to_half(x);
+  precise float cube = 0.044715 * half_x * half_x + 1.0;
+  precise float inner = 0.79788456080286535588 * half_x * cube;
+  precise float y = 0.5 * half_x * (1.0 + tanh_of(inner));
+  return x <= -10.0 ? 0.0 : x >= 10.0 ? x : rounded_to_half(y);
+}
+
+layout(std430, set = 0, binding = 0) writeonly buffer Out { float result[]; };
+layout(std430, set = 0, binding = 1) readonly buffer Gate { float gate[]; };
+layout(std430, set = 0, binding = 2) readonly buffer Up { float up[]; };
+layout(std430, set = 0, binding = 3) readonly buffer Live { int live[]; };
+layout(push_constant) uniform Numbers {
+  int axis;
+  uint width;
+};
+
+void main() {
+  const uint row = gl_WorkGroupID.y, i = gl_GlobalInvocationID.x;
+  if (int(row) >= live[axis] || i >= width) return;
+  const uint at = row * width + i;
+  const float x = gate[at];
+  precise float y = ACTIVATION == 0 ? silu_of(x) : ACTIVATION == 1 ? gelu_of(x) : sigmoid_of(x);
+  if (HAS_UP) y = y * up[at];
+  result[at] = y;
+}

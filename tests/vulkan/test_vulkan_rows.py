@@ -1,0 +1,167 @@
+"""Shaders that work on rows against their torch twins, over odd sizes, and rows alone against rows together.
+
+Tolerances are in float32 epsilons of a row's largest value. Sums of squares are taken in float32 where the twins take
+them in double; functions that Vulkan leaves loose are the shaders' own and stay within 2 ulp.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+import numpy as np
+import pytest
+from numpy.typing import NDArray
+
+from golem_host import ops
+from golem_host.devices.cpu import CpuBackend
+from golem_host.devices.vulkan.backend import VulkanBackend
+from golem_host.ops import Recording, Ref, Weighting
+from ops_checks import activations, agree, run, weight
+
+
+@pytest.mark.parametrize(("heads", "n"), [(1, 40), (3, 40), (1, 1), (5, 128), (2, 1025)])
+@pytest.mark.parametrize("kind", ["F32", "BF16", None])
+def test_rms_norm(vulkan: VulkanBackend, twin: CpuBackend, heads: int, n: int, kind: str | None) -> None:
+    norm = None if kind is None else weight(kind, n)
+
+    def build(x: Ref) -> Ref:
+        return ops.rms_norm(x.reshape(heads, n), norm, 1e-6)
+
+    agree(vulkan, twin, build, {"x": activations(6, heads * n)}, units=4)
+
+
+@pytest.mark.parametrize(("groups", "size"), [(4, 24), (1, 131), (3, 1)])
+def test_l2_norm(vulkan: VulkanBackend, twin: CpuBackend, groups: int, size: int) -> None:
+    agree(vulkan, twin, lambda x: ops.l2_norm(x, groups, size, 1e-6), {"x": activations(5, 131)}, units=4)
+
+
+@pytest.mark.parametrize("gate", [ops.swiglu, ops.geglu, ops.sigmoid_gate])
+def test_gates(vulkan: VulkanBackend, twin: CpuBackend, gate: Callable[[Ref, Ref], Ref]) -> None:
+    inputs = {"gate": 4 * activations(3, 300), "up": activations(3, 300, seed=2)}
+    # A half-precision unit where the two tanh round to different halves.
+    agree(vulkan, twin, gate, inputs, units=2**14 if gate is ops.geglu else 8)
+
+
+@pytest.mark.parametrize("gate", [ops.swiglu, ops.geglu, ops.sigmoid_gate])
+def test_gates_far_from_zero(vulkan: VulkanBackend, twin: CpuBackend, gate: Callable[[Ref, Ref], Ref]) -> None:
+    x = np.array([[-1e30, -1000, -100, -88, -20, -10, -9.9, -1e-3, -0.0, 0, 1e-30, 1e-3, 9.9, 10, 50, 1e4]], np.float32)
+    found, expected = (run(each, gate, {"gate": x, "up": np.ones_like(x)}) for each in (vulkan, twin))
+    # The tanh GELU is rounded to half precision; e^-88 is the last that is not taken for nothing.
+    np.testing.assert_allclose(found, expected, rtol=2**-10 if gate is ops.geglu else 1e-6, atol=1e-35)
+
+
+def test_decay_and_sigmoid(vulkan: VulkanBackend, twin: CpuBackend) -> None:
+    rate, bias = weight("F32", 33, seed=2), weight("F32", 33, seed=3)
+    rate.data.view(np.float32)[:] = -np.abs(rate.float32())
+    agree(vulkan, twin, lambda x: ops.decay(x, rate, bias), {"x": 8 * activations(5, 33)}, units=16)
+    agree(vulkan, twin, ops.sigmoid, {"x": 8 * activations(5, 33)}, units=8)
+
+
+def test_sums_scales_and_caps(vulkan: VulkanBackend, twin: CpuBackend) -> None:
+    inputs = {"x": activations(4, 333), "y": activations(4, 333, seed=5)}
+    agree(vulkan, twin, lambda x, y: ops.add(x, ops.scale(y, 3.5)), inputs, units=0)
+    agree(vulkan, twin, lambda x, y: ops.softcap(ops.add(x, y), 2.0), inputs, units=8)
+
+
+def test_narrow(vulkan: VulkanBackend, twin: CpuBackend) -> None:
+    for first, size in [(0, 5), (5, 5), (9, 1)]:
+        agree(vulkan, twin, lambda x, f=first, s=size: ops.narrow(x, f, s), {"x": activations(4, 3, 10)}, units=0)
+
+
+def test_select_takes_rows_of_another_axis(vulkan: VulkanBackend) -> None:
+    recording = Recording()
+    wide, narrow = recording.axis("wide", 8), recording.axis("narrow", 3)
+    x, at = recording.input("x", wide, 33, dtype="f32"), recording.input("at", narrow)
+    recording.output("out", ops.select(x, at))
+    program = vulkan.compile(recording)
+    rows, index = activations(4, 33), np.array([2, 0, 2], np.int32)
+    program.inputs["x"][:4], program.inputs["at"][:] = rows, index
+    program.run({"wide": 4, "narrow": 3})
+    np.testing.assert_array_equal(program.output("out"), rows[index])
+    program.inputs["at"][1] = 4
+    with pytest.raises(IndexError, match="2..4"):
+        program.run({"wide": 4, "narrow": 3})
+    program.run({"wide": 5, "narrow": 3})
+
+
+@pytest.mark.parametrize("weighting", Weighting)
+@pytest.mark.parametrize(("experts", "used"), [(300, 8), (8, 2), (5, 5), (1, 1)])
+def test_routes(vulkan: VulkanBackend, twin: CpuBackend, weighting: Weighting, experts: int, used: int) -> None:
+    logits = np.round(2 * activations(20, experts), 1)  # coarse: many are equal, and there is a -0
+    logits[3, experts // 2] = np.nan
+    scale = weight("F32", experts)
+
+    def build(x: Ref, y: Ref) -> tuple[Ref, Ref]:
+        routes = ops.route(x, used, weighting, factor=1.5, scale=scale)
+        return routes, ops.mix(y.reshape(used, 7), routes)
+
+    inputs = {"x": logits, "y": activations(20, used * 7, seed=4)}
+    found, expected = (run(each, lambda x, y: build(x, y)[0], inputs) for each in (vulkan, twin))
+    np.testing.assert_array_equal(found[..., 0], expected[..., 0])
+    weights = [each[..., 1].copy().view(np.float32) for each in (found, expected)]
+    np.testing.assert_allclose(weights[0], weights[1], rtol=1e-6)
+    mixed = run(vulkan, lambda x, y: build(x, y)[1], inputs)
+    exact = np.einsum("ru,run->rn", weights[0].astype(np.float64), inputs["y"].reshape(20, used, 7))
+    np.testing.assert_allclose(mixed, exact, rtol=0, atol=1e-6 * np.nanmax(np.abs(weights[0])) * used)
+
+
+ROPES = [
+    dict[str, object](base=1e4),
+    dict[str, object](base=1e6, scale=0.25),
+    dict[str, object](base=1e4, scale=0.25, yarn=ops.Yarn(1.0, 1.0, 32.0, 1.0, 64)),
+    dict[str, object](base=5e5, scale=1 / 3, yarn=ops.Yarn(0.7, 1.2, 16.0, 2.0, 100)),
+]
+
+
+@pytest.mark.parametrize("style", list(ops.RopeStyle))
+@pytest.mark.parametrize("kind", ROPES)
+@pytest.mark.parametrize("with_factors", [False, True])
+def test_rope(
+    vulkan: VulkanBackend, twin: CpuBackend, style: ops.RopeStyle, kind: dict[str, object], with_factors: bool
+) -> None:
+    """Products and quotients that make an angle are the twin's to the bit, so a large one costs no precision."""
+    factors = None if not with_factors else weight("F32", 20, seed=9)
+    if factors is not None:
+        factors.data.view(np.float32)[:] = 1 + np.abs(factors.float32())
+
+    def build(x: Ref, positions: Ref) -> Ref:
+        return ops.rope(x, ops.rope_angles(positions, 40, factors=factors, **kind), style)  # pyright: ignore[reportArgumentType]
+
+    positions = np.array([0, 1, 17, 300, 4095, 131071, 1000003, 16777215], np.int32)
+    agree(vulkan, twin, build, {"x": activations(8, 3, 50), "positions": positions}, units=8)
+
+
+@pytest.mark.parametrize("interleaved", [False, True])
+def test_rope_of_several_axes(vulkan: VulkanBackend, twin: CpuBackend, interleaved: bool) -> None:
+    factors = weight("F32", 12, seed=9)
+
+    def build(x: Ref, positions: Ref) -> Ref:
+        sections = ops.Sections((3, 2, 4, 1), interleaved)
+        angles = ops.rope_angles(positions, 24, base=1e4, scale=0.5, factors=factors, sections=sections)
+        return ops.rope(x, angles, ops.RopeStyle.NEOX)
+
+    positions = np.random.default_rng(3).integers(0, 500, (5, 4), dtype=np.int32)
+    agree(vulkan, twin, build, {"x": activations(5, 3, 40), "positions": positions}, units=8)
+
+
+def test_the_angle_of_any_position(vulkan: VulkanBackend) -> None:
+    """The first pair turns by the position itself: cos and sin of any float32 up to 2^24 and beyond."""
+    rng = np.random.default_rng(6)
+    positions = np.concatenate([np.arange(100), 2 ** np.arange(31), rng.integers(0, 2**31 - 1, 400)]).astype(np.int32)
+    angles = run(vulkan, lambda at: ops.rope_angles(at, 2, base=1e4), {"at": positions})[:, 0]
+    exact = positions.astype(np.float32).astype(np.float64)
+    np.testing.assert_allclose(angles, np.stack([np.cos(exact), np.sin(exact)], -1), rtol=0, atol=1.2e-7)
+
+
+def test_a_bad_value_stays_in_its_row(vulkan: VulkanBackend) -> None:
+    norm = weight("F32", 40)
+
+    def build(x: Ref, y: Ref) -> Ref:
+        return ops.softcap(ops.add(ops.swiglu(ops.rms_norm(x, norm, 1e-6), y), y), 30.0)
+
+    inputs = {"x": activations(4, 40), "y": activations(4, 40, seed=2)}
+    sound = run(vulkan, build, inputs)
+    inputs["x"][1, 7], inputs["y"][2, 3] = np.nan, np.inf
+    found: NDArray[np.float32] = run(vulkan, build, inputs)
+    np.testing.assert_array_equal(found[[0, 3]], sound[[0, 3]])
+    assert np.isnan(found[1]).all()
