@@ -78,7 +78,9 @@ def test_any_number_of_columns_has_the_same_bits(gpu: Gpu, kind: str) -> None:
         np.testing.assert_array_equal(multiply(gpu, w, x[:count], capacity=capacity), together[:count])
 
 
-@pytest.mark.parametrize(("kind", "width"), [("Q4_0", 35 * 32), ("Q8_0", 4096 + 32), ("Q4_K", 2560), ("F32", 1111), ("F32", 1024)])
+@pytest.mark.parametrize(
+    ("kind", "width"), [("Q4_0", 35 * 32), ("Q8_0", 4096 + 32), ("Q4_K", 2560), ("F32", 1111), ("F32", 1024)]
+)
 def test_wide_rows_are_summed_in_one_order(gpu: Gpu, kind: str, width: int) -> None:
     """Several pieces a slice, the last slices short or empty, several steps of shared memory."""
     w, x = weight(kind, 11, width), activations(9, width)
