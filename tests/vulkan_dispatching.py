@@ -18,6 +18,9 @@ from golem_host.devices.vulkan.gpu import Gpu
 from golem_host.devices.vulkan.memory import View
 from golem_host.ops.recording import DTYPES, Axis, Recording, Ref
 
+_GUARD = 256
+"""Bytes behind every buffer, all bits set: written, they fail the test; read, they are NaN."""
+
 
 @dataclass(frozen=True)
 class Facts:
@@ -81,6 +84,7 @@ def run(
             made.dispatch(gpu.kernel(each.kernel, each.constants), views, memory.push(each.numbers), each.grid)
         made.end()
         gpu.wait(made.submit())
+    memory.check()
 
     def tensor(ref: Ref) -> NDArray[Any]:
         return gpu.download(memory.view(ref)).view(DTYPES[ref.dtype]).reshape(ref.axis.capacity, *ref.shape)
@@ -100,6 +104,7 @@ class _Memory:
         self._gpu, self._axes = gpu, axes
         self._arena = gpu.arena()
         self._views: dict[Any, View] = {}
+        self._guards: list[View] = []
 
     def fill(self, ref: Ref, value: NDArray[Any]) -> None:
         view = self.view(ref)
@@ -126,6 +131,14 @@ class _Memory:
                 self._put(key, buffer.tensor.float32().reshape(-1).view(np.uint8))
         return self._views[key]
 
+    def check(self) -> None:
+        """Nothing was written behind any buffer."""
+        for guard in self._guards:
+            assert (self._gpu.download(guard) == 0xFF).all(), "written behind a buffer"
+
     def _put(self, key: Any, data: NDArray[np.uint8]) -> None:
-        self._views[key] = view = self._arena.take(data.nbytes)
+        whole = self._arena.take(data.nbytes + _GUARD)
+        self._views[key] = view = whole.slice(0, data.nbytes)
+        self._guards.append(whole.slice(data.nbytes, _GUARD))
         self._gpu.upload(view, data)
+        self._gpu.upload(self._guards[-1], np.full(_GUARD, 0xFF, np.uint8))
