@@ -47,17 +47,12 @@ class ReplayKernels(Kernels):
             self._ask(0, ggml_type, m, k)
             return self._numbers(1)[0]
 
-    def argmax(self, x: NDArray[np.float32]) -> tuple[int, bool]:
-        super().argmax(x)  # refuses what it must
+    def top_k(
+        self, x: NDArray[np.float32], k: int, maxima: NDArray[np.float32] | None = None
+    ) -> tuple[NDArray[np.int32], NDArray[np.float32]]:
+        super().top_k(x, k, maxima)  # refuses what it must
         with self._lock:
-            self._ask(-1, x.size, 0, 0, data=[x.tobytes()])
-            index, finite = self._numbers(2)
-        return index, bool(finite)
-
-    def top_k(self, x: NDArray[np.float32], k: int) -> tuple[NDArray[np.int32], NDArray[np.float32]]:
-        super().top_k(x, k)
-        with self._lock:
-            self._ask(-2, x.size, k, 0, data=[x.tobytes()])
+            self._ask(-1, x.size, k, 0, data=[x.tobytes()])
             assert self._numbers(1) == (0,)
             return np.frombuffer(self._read(4 * k), np.int32), np.frombuffer(self._read(4 * k), np.float32)
 

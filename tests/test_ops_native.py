@@ -284,3 +284,23 @@ def test_names_are_readable_only_when_kept(native: CpuBackend) -> None:
         else:
             with pytest.raises(ValueError, match="keep_names"):
                 program.read("half")
+
+
+@pytest.mark.parametrize(("width", "count"), [(1, 1), (513, 512), (600, 600), (1537, 1500)])
+def test_the_largest_of_logits(native: CpuBackend, twin: CpuBackend, width: int, count: int) -> None:
+    rng = np.random.default_rng(width)
+    x = rng.integers(-50, 50, (5, width)).astype(np.float32)
+    x[1, :] = 3  # all equal
+    x[2, count - 1] = np.nan
+    x[3, 0] = -np.inf
+    x[4, count:] = np.inf  # beyond what counts
+
+    def maxima(x: Ref) -> Ref:
+        return ops.block_maxima(x, count)
+
+    def best(x: Ref) -> Ref:
+        return ops.arg_largest(x, ops.block_maxima(x, count), count)
+
+    for backend in (native, twin):
+        assert run(backend, best, {"x": x})[:, 0].tolist() == [x[0, :count].argmax(), 0, -1, -1, x[4, :count].argmax()]
+    np.testing.assert_array_equal(run(native, maxima, {"x": x}), run(twin, maxima, {"x": x}))

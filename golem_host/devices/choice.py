@@ -45,12 +45,24 @@ class FairShare:
 
         Raises `PolicyError` naming the lane whose policy raised.
         """
-        times = {lane: self._ask(lane, lane.next_time, now) for lane in self._used}
-        ready = [lane for lane, at in times.items() if at is not None and at <= now]
-        self._level(ready)
-        self._idle.update(lane for lane, at in times.items() if at is None)
+        ready: list[Lane] = []
+        later: float | None = None
+        idle: list[Lane] = []
+        for lane in self._used:
+            at = self._ask(lane, lane.next_time, now)
+            if at is None:
+                idle.append(lane)
+            elif at <= now:
+                ready.append(lane)
+            elif later is None or at < later:
+                later = at
+        if not self._idle.isdisjoint(ready):
+            self._level(ready)
+        self._idle.update(idle)
         if not ready:
-            return None, min((at for at in times.values() if at is not None), default=None)
+            return None, later
+        if len(ready) == 1:
+            return ready[0], None
         due = {lane: self._ask(lane, lane.due, now) for lane in ready}
         overdue = [(at, lane) for lane, at in due.items() if at is not None and at <= now]
         if overdue:

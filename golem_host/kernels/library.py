@@ -47,11 +47,14 @@ int64_t golem_laid_bytes(int ggml_type, int64_t m, int64_t k);
 golem_pool *golem_pool_new(int threads);
 void golem_pool_free(golem_pool *pool);
 int golem_run(golem_pool *pool, const golem_cmd *cmds, int64_t n, const int64_t *live, int64_t *failed_at);
-int64_t golem_argmax(const float *x, int64_t n, int32_t *finite);
-int golem_top_k(const float *x, int64_t n, int64_t k, int32_t *index, float *value);
+int golem_top_k(const float *x, const float *maxima, int64_t n, int64_t k, int32_t *index, float *value);
 int golem_walk_strings(const uint8_t *buf, int64_t size, int64_t at, int64_t count, int64_t *offsets);
 """
 """The header's declarations that this binding uses; a test compares the two."""
+
+
+MAXIMA_BLOCK = 512
+"""Values that `Op.BLOCK_MAXIMA` takes together."""
 
 
 class Op(IntEnum):
@@ -83,6 +86,8 @@ class Op(IntEnum):
     LAYER_NORM = 24
     TEXT_ATTN = 25
     MEAN = 26
+    BLOCK_MAXIMA = 27
+    ARG_LARGEST = 28
 
 
 class Act(IntEnum):
@@ -186,24 +191,22 @@ class Kernels:
         """A thread pool of that many threads (1..256), the caller of `Pool.run` included."""
         return Pool(self, threads)
 
-    def argmax(self, x: NDArray[np.float32]) -> tuple[int, bool]:
-        """Index of the first largest value of x, shape (n,), n > 0, NaN less than all; if all are finite."""
-        finite = self.ffi.new(self._int32_pointer)
-        index = self.lib.golem_argmax(self._floats(x), x.size, finite)
-        if index < 0:
-            raise MemoryError
-        return index, bool(finite[0])
-
-    def top_k(self, x: NDArray[np.float32], k: int) -> tuple[NDArray[np.int32], NDArray[np.float32]]:
+    def top_k(
+        self, x: NDArray[np.float32], k: int, maxima: NDArray[np.float32] | None = None
+    ) -> tuple[NDArray[np.int32], NDArray[np.float32]]:
         """Indices and values of the k largest of x, shape (n,), 0 < k <= n: largest first, ties by lower index, NaN
-        less than all.
+        less than all. `maxima`: those of its blocks (`Op.BLOCK_MAXIMA`), where they are known and all of x is finite.
         """
-        values = self._floats(x)
+        values, known = self._floats(x), self.ffi.NULL
         if not 0 < k <= x.size:
             raise ValueError(f"k must be 1..{x.size}, got {k}")
+        if maxima is not None:
+            known = self._floats(maxima)
+            if maxima.size != -(-x.size // MAXIMA_BLOCK):
+                raise ValueError(f"{maxima.size} maxima of {x.size} values in blocks of {MAXIMA_BLOCK}")
         index, value = np.empty(k, np.int32), np.empty(k, np.float32)
         code = self.lib.golem_top_k(
-            values, x.size, k, self.ffi.from_buffer("int32_t[]", index), self.ffi.from_buffer("float[]", value)
+            values, known, x.size, k, self.ffi.from_buffer("int32_t[]", index), self.ffi.from_buffer("float[]", value)
         )
         if code:
             raise MemoryError(self.error_text(code))

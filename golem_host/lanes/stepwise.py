@@ -23,10 +23,10 @@ class Stepper(Protocol):
         """Seat a job; False when no seat is free now (it stays first in line). Raising fails that job alone."""
         ...
 
-    def step(self) -> str | None:
+    def step(self) -> object:
         """Run one bounded pass over everything seated; end the jobs that end and free their seats.
 
-        The answer says what went in, for `--debug-batches`.
+        What it returns says, as `str`, what went in: for `--debug-batches`. None says nothing of its own.
         An error that belongs to one job is that job's (`job.fail`, seat freed); raising fails every job of the pass,
         and `DeviceFailed` the lane.
         """
@@ -64,13 +64,13 @@ class StepwiseLane(Lane):
         self._clock = clock
         self._seated: list[Job[Any]] = []
         self._last_pass = 0.0
-        self._carried: str | None = None
+        self._carried: object = None
 
     def in_flight(self) -> list[Job[Any]]:
         return list(self._seated)
 
     def pass_note(self) -> str:
-        return self._carried or super().pass_note()
+        return super().pass_note() if self._carried is None else str(self._carried)
 
     def due(self, now: float) -> float | None:
         queued = super().due(now)
@@ -90,7 +90,8 @@ class StepwiseLane(Lane):
 
     def run(self, now: float) -> None:
         self._free_left()
-        self._seat_waiting()
+        if self._queue:
+            self._seat_waiting()
         if self._seated:
             started = self._clock()
             self._carried = None

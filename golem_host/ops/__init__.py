@@ -8,6 +8,7 @@ from golem_host.ops.elementwise import add, scale, softcap
 from golem_host.ops.embedding import rows, select
 from golem_host.ops.experts import MAX_EXPERTS, Weighting, expert_linear, mix, route
 from golem_host.ops.gate import geglu, gelu, gelu_tanh, sigmoid, sigmoid_gate, swiglu
+from golem_host.ops.largest import arg_largest, block_maxima
 from golem_host.ops.linear import linear
 from golem_host.ops.narrow import narrow
 from golem_host.ops.norm import l2_norm, layer_norm, rms_norm
@@ -31,7 +32,9 @@ __all__ = [
     "Weighting",
     "Yarn",
     "add",
+    "arg_largest",
     "attention",
+    "block_maxima",
     "cache_store",
     "causal_conv",
     "decay",

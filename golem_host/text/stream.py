@@ -33,6 +33,8 @@ class TextStream:
         return text
 
     def _release(self, new: str) -> str:
+        if not self._stops:
+            return new
         if self.stopped is not None:
             return ""
         text = self._held + new

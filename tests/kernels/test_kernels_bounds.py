@@ -13,7 +13,7 @@ import numpy as np
 import pytest
 
 from golem_host.devices.cpu import CpuCache
-from golem_host.kernels.library import Act, GateKind, Op, RopeAxes, RopeStyle, Weighting
+from golem_host.kernels.library import MAXIMA_BLOCK, Act, GateKind, Op, RopeAxes, RopeStyle, Weighting
 from golem_host.ops import CacheType
 from golem_host.weights.types import GgmlType
 from kernel_replay import ReplayKernels
@@ -215,6 +215,18 @@ def activations(kind: Act) -> Callable[[Maker, Any], Call]:
     return make
 
 
+def maxima(m: Maker) -> Call:
+    n = 20 * m.n
+    return Call([m.out(m.rows, -(-n // MAXIMA_BLOCK)), m.x(m.rows, n + 1)], [n, n + 1])
+
+
+def arg_largest(m: Maker) -> Call:
+    """Of falling values, so that the first block's maximum is the largest."""
+    n = 20 * m.n
+    x = -np.tile(np.arange(n + 1, dtype=np.float32), (m.rows, 1))
+    return Call([np.zeros(m.rows, np.int32), x, np.ascontiguousarray(x[:, :n:MAXIMA_BLOCK])], [n, n + 1])
+
+
 CASES: dict[str, tuple[Op, Callable[[Maker], Call]]] = {
     "rms_norm": (Op.RMS_NORM, norm(True)),
     "rms_norm_plain": (Op.RMS_NORM, norm(False)),
@@ -243,6 +255,8 @@ CASES: dict[str, tuple[Op, Callable[[Maker], Call]]] = {
     "decay": (Op.DECAY, decay),
     "layer_norm": (Op.LAYER_NORM, layer_norm),
     "mean": (Op.MEAN, means),
+    "block_maxima": (Op.BLOCK_MAXIMA, maxima),
+    "arg_largest": (Op.ARG_LARGEST, arg_largest),
 }
 
 

@@ -10,6 +10,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from golem_host.kernels.library import MAXIMA_BLOCK, KernelError, Op
+
 FLOATS = st.one_of(st.sampled_from([0.0, -0.0, 1.0, np.inf, -np.inf, np.nan]), st.floats(width=32))
 
 
@@ -25,7 +27,6 @@ def test_ranking(kernels, values, data):
     index, value = kernels.top_k(x, k)
     assert list(index) == ranking(x)[:k]
     assert np.array_equal(value, x[index], equal_nan=True)
-    assert kernels.argmax(x) == (ranking(x)[0], bool(np.isfinite(x).all()))
 
 
 def many(n, seed):
@@ -53,25 +54,60 @@ def test_large_rows(kernels, guarded, name, k):
     assert np.array_equal(value, x[index], equal_nan=True)
 
 
-@pytest.mark.parametrize("name", ROWS)
-@pytest.mark.parametrize("n", [1, 15, 64, 65, 1023, 1024, 1025, 9999, 20_000])
-def test_the_largest_of_a_row(kernels, guarded, name, n):
-    x = guarded(ROWS[name][-n:])
-    assert kernels.argmax(x) == (ranking(x)[0], bool(np.isfinite(x).all()))
+def searched(runner, guarded, rows, n):
+    """Block maxima and the largest of the first n values of each row, as a pass finds them."""
+    maxima = guarded(np.zeros((len(rows), -(-n // MAXIMA_BLOCK)), np.float32))
+    x, best = guarded(rows), guarded(np.zeros(len(rows), np.int32))
+    runner.run(Op.BLOCK_MAXIMA, len(rows), [maxima, x], [n, rows.shape[1]])
+    runner.run(Op.ARG_LARGEST, len(rows), [best, x, maxima], [n, rows.shape[1]])
+    return maxima, best
+
+
+def maxima_of(x):
+    blocks = [x[first : first + MAXIMA_BLOCK] for first in range(0, len(x), MAXIMA_BLOCK)]
+    return np.array([block.max() if np.isfinite(block).all() else np.nan for block in blocks], np.float32)
+
+
+@pytest.mark.parametrize("n", [1, 15, 511, 512, 513, 1023, 9999, 20_000])
+@pytest.mark.parametrize("beyond", [0, 3])
+def test_the_largest_of_rows(runner, guarded, n, beyond):
+    rows = np.stack([np.resize(row, n + beyond) for row in ROWS.values()])
+    rows[:, n:] = np.nan  # never looked at
+    maxima, best = searched(runner, guarded, rows, n)
+    for row, found, at in zip(rows[:, :n], maxima, best, strict=True):
+        assert np.array_equal(found, maxima_of(row), equal_nan=True)
+        assert at == (ranking(row)[0] if np.isfinite(row).all() else -1)
 
 
 @pytest.mark.parametrize("at", [0, 1000, 1040, 1999])
 @pytest.mark.parametrize("bad", [np.nan, np.inf, -np.inf])
-def test_one_value_that_is_not_finite_is_told(kernels, at, bad):
+def test_one_value_that_is_not_finite_is_told(runner, guarded, at, bad):
     x = many(2000, 5)
     x[at] = bad
-    assert kernels.argmax(x) == (ranking(x)[0], False)
+    assert searched(runner, guarded, x[None], 2000)[1] == -1
+
+
+@pytest.mark.parametrize("k", [1, 40, 257, 20_000])
+@pytest.mark.parametrize("name", ["random", "rising", "falling", "equal"])
+def test_known_maxima_change_nothing(kernels, guarded, name, k):
+    x = guarded(ROWS[name])
+    for known, alone in zip(kernels.top_k(x, k, guarded(maxima_of(x))), kernels.top_k(x, k), strict=True):
+        assert np.array_equal(known, alone)
+
+
+def test_refuses_maxima_of_another_row(kernels):
+    with pytest.raises(ValueError, match="2 maxima of 5 values"):
+        kernels.top_k(np.zeros(5, np.float32), 1, np.zeros(2, np.float32))
+
+
+@pytest.mark.parametrize(("op", "ints"), [(Op.BLOCK_MAXIMA, [5, 4]), (Op.ARG_LARGEST, [5, 4]), (Op.BLOCK_MAXIMA, [0, 4])])
+def test_refuses_more_values_than_a_row_has(runner, op, ints):
+    with pytest.raises(KernelError, match="size or constant"):
+        runner.run(op, 1, [np.zeros(4, np.float32)] * 3, ints)
 
 
 @pytest.mark.parametrize("x", [np.zeros(4), np.zeros((2, 2), np.float32), np.zeros(0, np.float32)])
 def test_refuses_what_is_no_row_of_float32(kernels, x):
-    with pytest.raises(ValueError, match="float32"):
-        kernels.argmax(x)
     with pytest.raises(ValueError, match="float32"):
         kernels.top_k(x, 1)
 

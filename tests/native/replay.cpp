@@ -6,8 +6,7 @@
 //                   golem_cmd[], with a pointer given as (buffer + 1) << 40 | offset, 0 for NULL
 //   its answer      what golem_run returned, failed_at; the buffers
 //   question        0, ggml type, m, k: golem_laid_bytes
-//                   -1, n, 0, 0, x float32[n]: golem_argmax, finite
-//                   -2, n, k, 0, x float32[n]: golem_top_k, int32 index[k], float32 value[k]
+//                   -1, n, k, 0, x float32[n]: golem_top_k, int32 index[k], float32 value[k]
 //
 // A buffer ends just before a page that nobody may touch, as near as it can while its place in a line of 64 bytes is that
 // of its address.
@@ -98,18 +97,10 @@ void replay(const Pass &pass) {
   }
 }
 
-void largest(int64_t n) {
-  const Buffer x({0, n * 4});
-  get(x.data(), x.bytes());
-  int32_t finite;
-  const int64_t index = golem_argmax(reinterpret_cast<const float *>(x.data()), n, &finite), result[2] = {index, finite};
-  put(result, sizeof result);
-}
-
 void k_largest(int64_t n, int64_t k) {
   const Buffer x({0, n * 4}), index({0, k * 4}), value({0, k * 4});
   get(x.data(), x.bytes());
-  const int64_t code = golem_top_k(reinterpret_cast<const float *>(x.data()), n, k, reinterpret_cast<int32_t *>(index.data()),
+  const int64_t code = golem_top_k(reinterpret_cast<const float *>(x.data()), nullptr, n, k, reinterpret_cast<int32_t *>(index.data()),
                                    reinterpret_cast<float *>(value.data()));
   put(&code, sizeof code);
   put(index.data(), index.bytes());
@@ -128,8 +119,6 @@ int main() {
     } else if (request[0] == 0) {
       const int64_t bytes = golem_laid_bytes(static_cast<int>(request[1]), request[2], request[3]);
       put(&bytes, sizeof bytes);
-    } else if (request[0] == -1) {
-      largest(request[1]);
     } else {
       k_largest(request[1], request[2]);
     }

@@ -21,6 +21,7 @@ from golem_host.ops.elementwise import Add, Scale, Softcap
 from golem_host.ops.embedding import Rows, Select
 from golem_host.ops.experts import ExpertLinear, Mix, Route
 from golem_host.ops.gate import Gate
+from golem_host.ops.largest import ArgLargest, BlockMaxima
 from golem_host.ops.linear import Linear
 from golem_host.ops.narrow import Narrow
 from golem_host.ops.norm import L2Norm, LayerNorm, RmsNorm
@@ -259,6 +260,14 @@ def _mean(_: Lowering, op: Mean, out: Ref, x: Ref, first: Ref, count: Ref) -> St
     return step
 
 
+def _block_maxima(_: Lowering, op: BlockMaxima, out: Ref, x: Ref) -> Step:
+    return _step(Kernel.BLOCK_MAXIMA, out, [out, x], [op.count, x.width])
+
+
+def _arg_largest(_: Lowering, op: ArgLargest, out: Ref, x: Ref, maxima: Ref) -> Step:
+    return _step(Kernel.ARG_LARGEST, out, [out, x, maxima], [op.count, x.width])
+
+
 _LOWER: dict[type, Callable[..., Step]] = {
     Rows: _rows,
     Linear: _linear,
@@ -283,4 +292,6 @@ _LOWER: dict[type, Callable[..., Step]] = {
     Route: _route,
     ExpertLinear: _expert_linear,
     Mix: _mix,
+    BlockMaxima: _block_maxima,
+    ArgLargest: _arg_largest,
 }

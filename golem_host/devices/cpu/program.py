@@ -42,13 +42,14 @@ class Program:
         self._memory |= {ref: arena[at : at + size_of(ref)] for ref, at in offsets.items()}
         self._arrays: dict[Ref, NDArray[Any]] = {}
         self.inputs = {name: self._array(ref) for name, ref in recording.inputs.items()}
+        self._outputs = {name: (self._array(ref), self._axes[ref.axis]) for name, ref in recording.outputs.items()}
         self._live = np.zeros(max(1, len(self._axes)), np.int64)
         self._keep_alive: list[Any] = []
         self._stretches = self._compile()
 
     def run(self, live: Mapping[str, int]) -> None:
         """Replay with that many live rows on each axis, by name. Raises ValueError for a count over the capacity."""
-        for axis, index in self._axes.items():
+        for index, axis in enumerate(self._recording.axes):
             rows = live[axis.name]
             if not 0 <= rows <= axis.capacity:
                 raise ValueError(f"{rows} rows on axis {axis.name!r}, which was recorded for {axis.capacity}")
@@ -62,7 +63,8 @@ class Program:
 
     def output(self, name: str) -> NDArray[Any]:
         """The live rows of an output, as a view that the next replay overwrites."""
-        return self._rows(self._recording.outputs[name])
+        array, axis = self._outputs[name]
+        return array[: self._live[axis]]
 
     def read(self, name: str) -> NDArray[Any]:
         """The live rows of a named intermediate (copied). Raises ValueError when names were not kept."""

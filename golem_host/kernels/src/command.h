@@ -72,6 +72,8 @@ int run_act(const Command &c);
 int run_rms_norm(const Command &c);
 int run_rope_angles(const Command &c);
 int run_rope(const Command &c);
+int run_block_maxima(const Command &c);
+int run_arg_largest(const Command &c);
 int run_store(const Command &c);
 int run_attn(const Command &c);
 int run_gate(const Command &c);

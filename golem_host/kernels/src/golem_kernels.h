@@ -158,7 +158,13 @@ enum golem_op {
    * p: 0 out, 1 x f32, 2 first int32[R], 3 count int32[R].
    * i: 0 n, 1 axis whose live count is the number of rows of x, or -1, 2 that number when i[1] < 0.
    * No rows, or rows outside x: GOLEM_E_INDEX, nothing written. */
-  GOLEM_OP_MEAN = 26
+  GOLEM_OP_MEAN = 26,
+  /* out f32[R,blocks] = the largest of every 512 of the first n values of x[R,width], blocks = ceil(n / 512); NaN for a block
+   * that holds a NaN or an infinity.  p: 0 out, 1 x.  i: 0 n, 1 width. */
+  GOLEM_OP_BLOCK_MAXIMA = 27,
+  /* out int32[R] = where the first largest of the first n values of x[R,width] is; -1 where they are not all finite.
+   * p: 0 out, 1 x, 2 the block maxima of x.  i: 0 n, 1 width. */
+  GOLEM_OP_ARG_LARGEST = 28
 };
 
 enum golem_act {      /* how one row of n activations is stored; the bytes are private to the library */
@@ -224,11 +230,9 @@ void golem_pool_free(golem_pool *pool);
  * have run. One golem_run at a time per pool (else GOLEM_E_BUSY). */
 int golem_run(golem_pool *pool, const golem_cmd *cmds, int64_t n, const int64_t *live, int64_t *failed_at);
 
-/* First index of the largest value, NaN below all; -1 for n <= 0 or without memory. *finite: 1 when no value is NaN or
- * infinite, else 0. */
-int64_t golem_argmax(const float *x, int64_t n, int32_t *finite);
-/* The k largest of x f32[n] (NaN below all), largest first, ties by lower index. 0 < k <= n, else GOLEM_E_SHAPE. */
-int golem_top_k(const float *x, int64_t n, int64_t k, int32_t *index, float *value);
+/* The k largest of x f32[n] (NaN below all), largest first, ties by lower index. 0 < k <= n, else GOLEM_E_SHAPE.
+ * maxima: those of GOLEM_OP_BLOCK_MAXIMA where every value is finite, or NULL, and they are searched for. */
+int golem_top_k(const float *x, const float *maxima, int64_t n, int64_t k, int32_t *index, float *value);
 /* Walks count GGUF strings (uint64 length, bytes) in buf[0..size) from byte `at`: offsets[j] is where string j's
  * length field starts, offsets[count] the end of the last. GOLEM_E_STRINGS when one leaves the buffer. */
 int golem_walk_strings(const uint8_t *buf, int64_t size, int64_t at, int64_t count, int64_t *offsets);

@@ -36,9 +36,11 @@ int (*const kOps[])(const Command &) = {
     golem::run_layer_norm,
     golem::run_text_attn,
     golem::run_mean,
+    golem::run_block_maxima,
+    golem::run_arg_largest,
 };
 constexpr int32_t kOpCount = sizeof kOps / sizeof kOps[0];
-static_assert(kOpCount == GOLEM_OP_MEAN + 1, "one entry per opcode");
+static_assert(kOpCount == GOLEM_OP_ARG_LARGEST + 1, "one entry per opcode");
 
 }  // namespace
 

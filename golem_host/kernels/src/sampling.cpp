@@ -5,9 +5,8 @@
 #include <new>
 #include <vector>
 
-#include "golem_kernels.h"
+#include "command.h"
 #include "half.h"
-#include "kernels.h"
 
 namespace {
 
@@ -24,12 +23,16 @@ uint32_t ordered(float x) {
 uint64_t key_of(float x, int64_t i) { return static_cast<uint64_t>(ordered(x)) << 32 | static_cast<uint32_t>(~static_cast<uint32_t>(i)); }
 int32_t index_of(uint64_t key) { return static_cast<int32_t>(~static_cast<uint32_t>(key)); }
 
+int64_t blocks_of(int64_t n) { return (n + kMaximaBlock - 1) / kMaximaBlock; }
+
 struct Maxima {
   std::vector<float> of_block;
-  bool finite;
 
-  Maxima(const float *x, int64_t n) : of_block(static_cast<size_t>((n + kMaximaBlock - 1) / kMaximaBlock)) {
-    finite = golem::kernels().block_maxima(x, n, of_block.data());
+  Maxima(const float *x, const float *known, int64_t n) : of_block(static_cast<size_t>(blocks_of(n))) {
+    if (known != nullptr)
+      std::copy_n(known, of_block.size(), of_block.begin());
+    else
+      golem::kernels().block_maxima(x, n, of_block.data());
   }
 
   // A value that at least k of the row reach.
@@ -87,31 +90,55 @@ class Largest {
 
 }  // namespace
 
-int64_t golem_argmax(const float *x, int64_t n, int32_t *finite) {
-  if (x == nullptr || finite == nullptr || n <= 0) return -1;
-  try {
-    const Maxima maxima(x, n);
-    *finite = maxima.finite;
-    const auto best = std::max_element(maxima.of_block.begin(), maxima.of_block.end());
-    // a block without numbers has the maximum -infinity: the largest may lie in a later one
-    for (int64_t i = (best - maxima.of_block.begin()) * kMaximaBlock; i < n; i++)
-      if (x[i] == *best) return i;
-  } catch (const std::bad_alloc &) {
-    return -1;
-  }
-  return 0;
+namespace golem {
+
+int run_block_maxima(const Command &c) {
+  const int64_t n = c.i(0), width = c.i(1);
+  if (!c.pointers(2)) return GOLEM_E_NULL;
+  if (!sizes_fit(n, width) || n > width) return GOLEM_E_SHAPE;
+  const int64_t blocks = blocks_of(n);
+  c.share(c.rows * blocks, 40.0, [&](int64_t begin, int64_t end) {
+    for (int64_t i = begin; i < end; i++) {
+      const int64_t first = i % blocks * kMaximaBlock;
+      float *maximum = c.out<float>(0) + i;
+      const float *x = c.in<float>(1) + i / blocks * width + first;
+      if (!kernels().block_maxima(x, std::min(n - first, kMaximaBlock), maximum)) *maximum = NAN;
+    }
+  });
+  return GOLEM_OK;
 }
 
-int golem_top_k(const float *x, int64_t n, int64_t k, int32_t *index, float *value) {
+int run_arg_largest(const Command &c) {
+  const int64_t n = c.i(0), width = c.i(1);
+  if (!c.pointers(3)) return GOLEM_E_NULL;
+  if (!sizes_fit(n, width) || n > width || n >= int64_t{1} << 31) return GOLEM_E_SHAPE;
+  const int64_t blocks = blocks_of(n);
+  for (int64_t row = 0; row < c.rows; row++) {
+    const float *x = c.in<float>(1) + row * width, *maxima = c.in<float>(2) + row * blocks;
+    int64_t best = 0;
+    bool finite = true;
+    for (int64_t b = 0; b < blocks; b++) {
+      finite &= maxima[b] == maxima[b];
+      if (maxima[b] > maxima[best]) best = b;
+    }
+    const float *first = x + best * kMaximaBlock;
+    c.out<int32_t>(0)[row] = finite ? static_cast<int32_t>(std::find(first, x + n, maxima[best]) - x) : -1;
+  }
+  return GOLEM_OK;
+}
+
+}  // namespace golem
+
+int golem_top_k(const float *x, const float *maxima, int64_t n, int64_t k, int32_t *index, float *value) {
   if (x == nullptr || index == nullptr || value == nullptr) return GOLEM_E_NULL;
   if (k <= 0 || k > n || n >= int64_t{1} << 31) return GOLEM_E_SHAPE;
   try {
     const size_t want = static_cast<size_t>(k);
-    const Maxima maxima(x, n);
-    Largest largest(x, want, maxima.reached_by(want));
-    for (size_t b = 0; b < maxima.of_block.size(); b++) {
+    const Maxima known(x, maxima, n);
+    Largest largest(x, want, known.reached_by(want));
+    for (size_t b = 0; b < known.of_block.size(); b++) {
       const int64_t begin = static_cast<int64_t>(b) * kMaximaBlock, end = begin + kMaximaBlock;
-      if (maxima.of_block[b] >= largest.floor()) largest.offer(begin, end < n ? end : n);
+      if (known.of_block[b] >= largest.floor()) largest.offer(begin, end < n ? end : n);
     }
     std::vector<uint64_t> keys = largest.keys();
     for (int64_t i = 0; i < n && keys.size() < want; i++)

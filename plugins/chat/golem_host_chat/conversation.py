@@ -4,14 +4,12 @@ from __future__ import annotations
 
 import time
 
-import numpy as np
-from numpy.typing import NDArray
-
 from golem_host.lanes.job import Job
 from golem_host.text.stream import TextStream
 from golem_host.text.tokenizer import Tokenizer
 from golem_host_chat.generation import Completion, Delta, Generation, Timings
 from golem_host_chat.sampling import Sampler
+from golem_host_chat.scores import Scores
 from golem_host_chat.slots import Slot
 
 
@@ -56,12 +54,12 @@ class Conversation:
         self.slot.wrote(tokens)
         self.unread = self.unread[len(tokens) :]
 
-    def draw(self, logits: NDArray[np.float32]) -> None:
-        """Draw one token from `logits` (vocab_size,), if the answer may have one."""
+    def draw(self, scores: Scores, row: int) -> None:
+        """Draw one token from a row of `scores`, if the answer may have one."""
         if self._first_logits is None:
             self._first_logits = time.monotonic()
         if self._limit > 0:
-            token = self._sampler.sample(logits)
+            token = self._sampler.sample(scores, row)
             self._sampler.accept(token)
             self.drawn.append(token)
 

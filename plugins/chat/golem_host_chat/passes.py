@@ -6,12 +6,10 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
-import numpy as np
-from numpy.typing import NDArray
-
 from golem_host.devices.device import WIDEST_PASS
-from golem_host.ops import Cache, CacheType, Recording
+from golem_host.ops import Cache, CacheType, Recording, arg_largest, block_maxima
 from golem_host_chat.families import Batch, CacheSpec, Family
+from golem_host_chat.scores import Scores
 
 
 @dataclass
@@ -41,15 +39,22 @@ class Passes:
     """Caches of type `kv_type` for `slots` conversations of `context` positions each, and the recordings over them.
 
     A pass has at most `widest` columns, which is the device's choice; sliding caches have room for it beside their
-    window.
+    window. `tokens` is how many the vocabulary holds, where the model may have outputs for more.
 
     `run` is called on the device thread only.
     """
 
     def __init__(
-        self, family: Family, backend: Any, *, slots: int, context: int, kv_type: CacheType = CacheType.F16
+        self,
+        family: Family,
+        backend: Any,
+        *,
+        slots: int,
+        context: int,
+        tokens: int | None = None,
+        kv_type: CacheType = CacheType.F16,
     ) -> None:
-        self.vocab_size = family.vocab_size
+        self.vocab_size = family.vocab_size if tokens is None else min(tokens, family.vocab_size)
         self._family: Family | None = family
         self.slots = slots
         self.context = context
@@ -77,15 +82,18 @@ class Passes:
         self._backend.prepare(self._record(self.widest), progress)
         self._program(1)
 
-    def run(self, columns: Columns) -> NDArray[np.float32]:
-        """Logits (outputs, vocab_size) of the wanted columns, valid until the next pass."""
-        program = self._program(len(columns))
-        program.inputs["tokens"][: len(columns)] = columns.tokens
-        program.inputs["positions"][: len(columns)] = columns.positions
-        program.inputs["slots"][: len(columns)] = columns.slots
-        program.inputs["outputs"][: len(columns.outputs)] = columns.outputs
-        program.run({"columns": len(columns), "outputs": len(columns.outputs)})
-        return program.output("logits")
+    def run(self, columns: Columns) -> Scores:
+        """The scores of the wanted columns, in their order."""
+        width, wanted = len(columns.tokens), len(columns.outputs)
+        program = self._program(width)
+        inputs = program.inputs
+        inputs["tokens"][:width] = columns.tokens
+        inputs["positions"][:width] = columns.positions
+        inputs["slots"][:width] = columns.slots
+        inputs["outputs"][:wanted] = columns.outputs
+        program.run({"columns": width, "outputs": wanted})
+        logits = program.output("logits")[:, : self.vocab_size]
+        return Scores(logits, program.output("maxima"), program.output("best")[:, 0].tolist())
 
     def copy_slot(self, source: int, target: int) -> None:
         """Give slot `target` everything slot `source` remembers."""
@@ -109,7 +117,12 @@ class Passes:
     def _record(self, width: int) -> Recording:
         if self._family is None:
             raise RuntimeError("the passes of an unloaded model")
-        return record(self._family, self._caches, width=width, outputs=min(width, self.slots))
+        recording = record(self._family, self._caches, width=width, outputs=min(width, self.slots))
+        logits = recording.outputs["logits"]
+        maxima = block_maxima(logits, self.vocab_size)
+        recording.output("maxima", maxima)
+        recording.output("best", arg_largest(logits, maxima, self.vocab_size))
+        return recording
 
 
 def record(family: Family, caches: Sequence[Cache], *, width: int, outputs: int, keep_names: bool = False) -> Recording:

@@ -55,7 +55,14 @@ class ChatRuntime:
             self.template_fault = error.message
             log.warning("%s; chat is refused, completion works", error.message)
         backend = self._backend(device, settings)
-        self.passes = Passes(family_of(self._gguf), backend, slots=self.slots, context=context, kv_type=kv_type)
+        self.passes = Passes(
+            family_of(self._gguf),
+            backend,
+            slots=self.slots,
+            context=context,
+            tokens=len(self.tokenizer.vocab),
+            kv_type=kv_type,
+        )
         self.passes.prepare(progress)
         stepper = ChatStepper(self.passes, self.tokenizer, cache_ttl=settings["cache-ttl"])
         self.lane = StepwiseLane(model.name, stepper, kind="chat", queue_limit=settings["queue"])

@@ -9,12 +9,12 @@ from functools import partial
 import numpy as np
 from numpy.typing import NDArray
 
-from golem_host.ops.largest import arg_largest
 from golem_host_chat import sampling_filters as filters
 from golem_host_chat.sampling_filters import Candidates, SamplingError
 from golem_host_chat.sampling_params import SamplingParams
 from golem_host_chat.sampling_penalties import RepetitionPenalties
 from golem_host_chat.sampling_random import Mt19937
+from golem_host_chat.scores import Scores
 
 Filter = Callable[[Candidates], None]
 
@@ -51,6 +51,9 @@ class Sampler:
         if self._greedy:
             chain = {name: chain[name] for name in chain if name == "penalties"}
         self._filters = list(chain.values())
+        # A bias that only lowers leaves the largest logit the largest, unless it is the one lowered.
+        self._takes_best = self._greedy and not chain and all(bias <= 0 for bias in biases.values())
+        self._lowered = frozenset(biases)
 
     def _chain(self, params: SamplingParams, prompt: Sequence[int]) -> dict[str, Filter]:
         """The filters that do something, by name, in order."""
@@ -90,21 +93,17 @@ class Sampler:
                     )
         return chain
 
-    def sample(self, logits: NDArray[np.float32]) -> int:
-        """A token drawn from `logits` (vocab_size,) float32. Raises `SamplingError`.
+    def sample(self, scores: Scores, row: int = 0) -> int:
+        """A token drawn from a row of `scores`. Raises `SamplingError`.
 
-        A few of them may be changed meanwhile, where they can be written; afterwards they are as they were.
+        A few of its logits may be changed meanwhile, where they can be written; afterwards they are as they were.
         """
-        if logits.shape != (self._vocab_size,) or logits.dtype != np.float32:
-            raise ValueError(
-                f"logits of shape ({self._vocab_size},) float32 expected, got {logits.shape} {logits.dtype}"
-            )
-        best, finite = arg_largest(logits)
-        if not finite:
+        best = scores.best[row]
+        if best < 0:
             raise SamplingError("the model's output is not finite: no token can be drawn")
-        if self._greedy and not self._filters and not len(self._bias_ids):
+        if self._takes_best and best not in self._lowered:
             return best
-        candidates = Candidates(logits)
+        candidates = Candidates(scores.logits[row], scores.maxima[row])
         try:
             with np.errstate(over="ignore", invalid="ignore"):
                 return self._narrowed(candidates)

@@ -13,10 +13,13 @@ import numpy as np
 from numpy.typing import NDArray
 
 from golem_host.errors import InternalError
+from golem_host.kernels.library import MAXIMA_BLOCK
 from golem_host.ops.largest import largest
 from golem_host_chat.sampling_random import Mt19937
 
 _PREFIXES = (256, 4096)
+_FEW_OF = 16
+"""One block in this many may be searched again after a change; numpy takes that much longer for each than the kernel."""
 
 
 class SamplingError(InternalError):
@@ -38,12 +41,14 @@ class Candidates:
     `logits` (n,) float32; `ids` (n,) int32, or None while every token of the vocabulary is a candidate at its own id.
     `ordered`: logits fall. The first are the caller's own array: `change` alters a few of them in place, as copying a
     large vocabulary costs more than all else, until `restore` puts them back; before more is changed, `own` copies it.
+    `maxima` are the block maxima of the caller's logits, where they are known.
     """
 
-    __slots__ = ("_callers", "_changed", "_owned", "ids", "logits", "ordered")
+    __slots__ = ("_callers", "_changed", "_maxima", "_owned", "ids", "logits", "ordered")
 
-    def __init__(self, logits: NDArray[np.float32]) -> None:
+    def __init__(self, logits: NDArray[np.float32], maxima: NDArray[np.float32] | None = None) -> None:
         self.logits = self._callers = logits
+        self._maxima = maxima
         self.ids: NDArray[np.int32] | None = None
         self.ordered = False
         self._owned = False
@@ -51,6 +56,7 @@ class Candidates:
 
     def own(self) -> NDArray[np.float32]:
         """`logits`, to be changed in place."""
+        self._maxima = None
         if not self._owned:
             self.logits = self.logits.copy()
             self._owned = True
@@ -64,6 +70,19 @@ class Candidates:
         else:
             self.own()[positions] = logits
         self.ordered = False
+        if self._maxima is not None:
+            self._maxima = self._maxima_after(positions)
+
+    def _maxima_after(self, positions: NDArray[np.integer]) -> NDArray[np.float32] | None:
+        """The block maxima now that the logits at `positions` are others; None where finding them all anew is faster."""
+        assert self._maxima is not None
+        blocks = set((positions // MAXIMA_BLOCK).tolist())
+        if len(blocks) * _FEW_OF > len(self._maxima):
+            return None
+        maxima = self._maxima.copy()
+        for block in blocks:
+            maxima[block] = self.logits[block * MAXIMA_BLOCK : (block + 1) * MAXIMA_BLOCK].max()
+        return None if np.isnan(maxima).any() else maxima
 
     def restore(self) -> None:
         """Give the caller its logits back as they were; to be called at the end, whatever happens."""
@@ -74,8 +93,17 @@ class Candidates:
     def take(self, positions: NDArray[np.integer], logits: NDArray[np.float32] | None = None) -> None:
         """Keep the candidates at `positions`, in that order; `logits` are theirs, where known."""
         self.logits = self.logits[positions] if logits is None else logits
-        self.ids = positions.astype(np.int32) if self.ids is None else self.ids[positions]
+        self.ids = positions.astype(np.int32, copy=False) if self.ids is None else self.ids[positions]
         self._owned = True
+        self._maxima = None
+
+    def largest(self, count: int) -> None:
+        """Keep the `count` largest logits, ordered."""
+        if self.ordered:
+            self.first(count)
+        else:
+            self.take(*largest(self.logits, count, self._maxima))
+            self.ordered = True
 
     def first(self, count: int) -> None:
         """Keep the first `count`."""
@@ -106,12 +134,7 @@ def softmax(candidates: Candidates) -> NDArray[np.float32]:
 
 def top_k(candidates: Candidates, k: int) -> None:
     """Keep the `k` largest logits."""
-    k = min(k, len(candidates.logits))
-    if candidates.ordered:
-        candidates.first(k)
-    else:
-        candidates.take(*largest(candidates.logits, k))
-        candidates.ordered = True
+    candidates.largest(min(k, len(candidates.logits)))
 
 
 def top_p(candidates: Candidates, p: float, min_keep: int) -> None:

@@ -4,8 +4,7 @@ from __future__ import annotations
 
 import logging
 import time
-from collections.abc import Callable
-from functools import partial
+from dataclasses import dataclass
 
 from golem_host.errors import BadRequest, ContextExceeded
 from golem_host.lanes.job import Job
@@ -24,6 +23,23 @@ MIN_CHUNK = 16
 """Prompt columns a pass carries at least, however slow the model."""
 
 
+@dataclass(slots=True)
+class Carried:
+    """What went into a pass: the conversations that drew, then those whose prompts were read, with their tokens."""
+
+    drawn: list[tuple[Conversation, list[int]]]
+    read: list[tuple[Conversation, list[int]]]
+
+    @property
+    def fed(self) -> list[tuple[Conversation, list[int]]]:
+        return self.drawn + self.read
+
+    def __str__(self) -> str:
+        parts = [f"slot {conversation.slot.index} draws" for conversation, _ in self.drawn]
+        parts += [f"slot {conversation.slot.index} reads {len(tokens)}" for conversation, tokens in self.read]
+        return f"{', '.join(parts)}; {sum(len(tokens) for _, tokens in self.fed)} columns"
+
+
 class ChatStepper:
     """The seats of a chat lane: one slot each. Runs on the device thread.
 
@@ -33,7 +49,7 @@ class ChatStepper:
     def __init__(self, passes: Passes, tokenizer: Tokenizer, *, cache_ttl: float = 0.0) -> None:
         self.passes = passes
         self._tokenizer = tokenizer
-        self._vocab_size = min(len(tokenizer.vocab), passes.vocab_size)
+        self._vocab_size = passes.vocab_size
         self._cache_ttl = cache_ttl
         self._slots = [Slot(index) for index in range(passes.slots)]
         rings = {(spec.window, cells) for spec, cells in zip(passes.specs, passes.cells, strict=True) if spec.window}
@@ -65,23 +81,32 @@ class ChatStepper:
         self._conversations.append(conversation)
         return True
 
-    def step(self) -> str:
-        columns, fed = self._gather()
-        carried = [f"slot {c.slot.index} {'reads' if c.reading else 'draws'} {len(tokens)}" for c, tokens in fed]
+    def step(self) -> Carried:
+        columns, carried = self._gather()
         started = time.monotonic()
-        logits = self.passes.run(columns)
-        self._adapt(len(columns), time.monotonic() - started)
-        for conversation, tokens in fed:
+        scores = self.passes.run(columns)
+        self._adapt(len(columns.tokens), time.monotonic() - started)
+        drawing: list[Conversation] = []
+        for conversation, tokens in carried.fed:
             conversation.fed(tokens)
-        drawing = [conversation for conversation, _ in fed if not conversation.reading]
+            if not conversation.reading:
+                drawing.append(conversation)
         # What is told wakes the event loop: not before all have drawn, or it would run in between.
-        for conversation, row in zip(drawing, logits, strict=True):
-            self._guard(conversation, partial(conversation.draw, row[: self._vocab_size]))
+        for row, conversation in enumerate(drawing):
+            if conversation.job.end is None:
+                try:
+                    conversation.draw(scores, row)
+                except Exception as error:
+                    self._fail(conversation, error)
         for conversation in drawing:
-            self._guard(conversation, conversation.tell)
+            if conversation.job.end is None:
+                try:
+                    conversation.tell()
+                except Exception as error:
+                    self._fail(conversation, error)
             if conversation.job.end is not None:
                 self._leave(conversation)
-        return f"{', '.join(carried)}; {len(columns)} columns"
+        return carried
 
     def release(self, job: Job[Generation]) -> None:
         for conversation in [c for c in self._conversations if c.job is job]:
@@ -107,22 +132,29 @@ class ChatStepper:
                 if not slot.busy and slot.last_used < oldest:
                     slot.forget()
 
-    def _gather(self) -> tuple[Columns, list[tuple[Conversation, list[int]]]]:
+    def _gather(self) -> tuple[Columns, Carried]:
         """The next pass: a token of every conversation that draws, then prompts in the order they came."""
         columns = Columns()
-        fed: list[tuple[Conversation, list[int]]] = []
-        room = self._chunk
-        for conversation in sorted(self._conversations, key=lambda c: c.reading):
-            most = min(room, self.passes.widest - len(columns)) if conversation.reading else 1
-            tokens = conversation.next_tokens(most) if most > 0 else []
-            if not tokens:
+        reading: list[Conversation] = []
+        drawn: list[tuple[Conversation, list[int]]] = []
+        for conversation in self._conversations:
+            if conversation.unread:
+                reading.append(conversation)
                 continue
-            last = len(tokens) == len(conversation.unread) or not conversation.reading
+            tokens = conversation.next_tokens(1)
+            columns.add(conversation.slot.index, len(conversation.slot.tokens), tokens, output=True)
+            drawn.append((conversation, tokens))
+        read: list[tuple[Conversation, list[int]]] = []
+        room = min(self._chunk, self.passes.widest - len(columns.tokens))
+        for conversation in reading:
+            if room <= 0:
+                break
+            tokens = conversation.next_tokens(room)
+            last = len(tokens) == len(conversation.unread)
             columns.add(conversation.slot.index, len(conversation.slot.tokens), tokens, output=last)
-            fed.append((conversation, tokens))
-            if conversation.reading:
-                room -= len(tokens)
-        return columns, fed
+            read.append((conversation, tokens))
+            room -= len(tokens)
+        return columns, Carried(drawn, read)
 
     def _adapt(self, width: int, seconds: float) -> None:
         """Let the next pass be as wide as fits its time: twice as wide at most, a power of two."""
@@ -132,16 +164,11 @@ class ChatStepper:
         wanted = max(MIN_CHUNK, min(fitting, 2 * self._chunk, self.passes.widest))
         self._chunk = 1 << (int(wanted).bit_length() - 1)
 
-    def _guard(self, conversation: Conversation, act: Callable[[], None]) -> None:
-        """Do something for one conversation, unless its job has ended; what goes wrong is its own affair."""
-        if conversation.job.end is not None:
-            return
-        try:
-            act()
-        except Exception as error:
-            log.exception("drawing for one request failed")
-            conversation.job.fail(pass_failed(error))
-            conversation.slot.forget()
+    def _fail(self, conversation: Conversation, error: Exception) -> None:
+        """What goes wrong for one conversation is its own affair. Called while the error is handled."""
+        log.exception("drawing for one request failed")
+        conversation.job.fail(pass_failed(error))
+        conversation.slot.forget()
 
     def _leave(self, conversation: Conversation) -> None:
         conversation.slot.busy = False

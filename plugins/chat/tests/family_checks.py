@@ -90,8 +90,9 @@ def check_tokens(path: Path, oracle: Oracle) -> None:
 def complete(path: Path, prompts: list[list[int]], count: int, backend: CpuBackend) -> list[Completion]:
     """Greedy answers of the whole engine, one prompt after the other."""
     with open_gguf(path) as gguf:
-        passes = Passes(family_of(gguf), backend, slots=1, context=256)
-        lane = StepwiseLane("test", ChatStepper(passes, tokenizer_from_gguf(gguf)), kind="chat")
+        tokenizer = tokenizer_from_gguf(gguf)
+        passes = Passes(family_of(gguf), backend, slots=1, context=256, tokens=len(tokenizer.vocab))
+        lane = StepwiseLane("test", ChatStepper(passes, tokenizer), kind="chat")
         answers: list[Completion] = []
         for prompt in prompts:
             job = Job(Generation(prompt=prompt, params=SamplingParams(temperature=0.0), max_tokens=count))

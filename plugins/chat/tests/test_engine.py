@@ -20,6 +20,7 @@ from golem_host_chat.families import family_of
 from golem_host_chat.generation import Completion, Generation
 from golem_host_chat.passes import Columns, Passes
 from golem_host_chat.sampling_params import SamplingParams
+from golem_host_chat.scores import Scores
 from golem_host_chat.stepper import ChatStepper
 
 FAMILIES = {"llama": "Q8_0", "qwen3": "Q4_1", "gemma3": "F32", "qwen3moe": "Q4_0"}
@@ -109,7 +110,7 @@ def test_logits_have_the_same_bits_however_the_prompt_is_cut(checkpoint: Path, b
             if company:
                 columns.add(3, at, other[at:cut], output=True)
             columns.add(1, at, prompt[at:cut], output=True)
-            rows = engine.passes.run(columns)
+            rows = engine.passes.run(columns).logits
             at = cut
         return rows[-1].copy()
 
@@ -152,7 +153,7 @@ def test_a_q8_0_cache_keeps_the_promises(family: str, tmp_path: Path, backend: C
     def logits(kind: CacheType) -> np.ndarray:
         columns = Columns()
         columns.add(1, 0, prompts[0], output=True)
-        return Engine(path, backend, kv_type=kind).passes.run(columns)[0].copy()
+        return Engine(path, backend, kv_type=kind).passes.run(columns).logits[0].copy()
 
     f16, q8_0 = logits(CacheType.F16), logits(CacheType.Q8_0)
     assert 0 < (f16 - q8_0).std() < 0.1 * f16.std()
@@ -241,12 +242,12 @@ def test_bad_logits_fail_one_request(
     real = engine.passes.run
     poisoned: set[int] = set()
 
-    def run(columns: Columns) -> np.ndarray:
-        rows = real(columns).copy()
+    def run(columns: Columns) -> Scores:
+        scores = real(columns)
         for row, column in enumerate(columns.outputs):
             if columns.slots[column] in poisoned:
-                rows[row] = np.nan
-        return rows
+                scores.best[row] = -1
+        return scores
 
     monkeypatch.setattr(engine.passes, "run", run)
     bad, good = engine.submit(engine.prompt(5, 1)), engine.submit(engine.prompt(6, 2))

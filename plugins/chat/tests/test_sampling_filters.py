@@ -10,7 +10,7 @@ from hypothesis import assume, given
 from hypothesis import strategies as st
 
 from golem_host.kernels.library import load, why_missing
-from golem_host.ops.largest import arg_largest, arg_largest_numpy, largest, largest_numpy
+from golem_host.ops.largest import largest, largest_numpy
 from golem_host_chat import sampling_filters as filters
 from golem_host_chat.sampling_filters import Candidates, SamplingError
 from golem_host_chat.sampling_penalties import RepetitionPenalties
@@ -205,14 +205,6 @@ def test_largest_takes_equal_values_by_position(values, data):
         positions, found = select(row, k)
         assert positions.dtype == np.int32 and found.dtype == np.float32
         assert list(zip(positions.tolist(), found.tolist(), strict=True)) == expected
-
-
-@given(st.lists(st.sampled_from([-math.inf, math.inf, math.nan, -2.0, 0.0, 3.0]), min_size=1, max_size=600))
-def test_the_first_largest_and_whether_all_are_finite(values):
-    row = np.array(values, np.float32)
-    numbers = [(-value, at) for at, value in enumerate(values) if not math.isnan(value)]
-    expected = (min(numbers)[1] if numbers else 0, all(map(math.isfinite, values)))
-    assert arg_largest(row) == arg_largest_numpy(row) == expected
 
 
 @pytest.mark.parametrize("k", [1, 40, 1000, 60_000])
