@@ -100,7 +100,6 @@ def draw(client: httpx.Client, number: int, *, stream: bool, rules: dict[str, fl
     body = {
         "prompt": f"{number}, {number + 1}, {number + 2},",
         "max_tokens": DRAWN,
-        "ignore_eos": True,
         "stream": stream,
     }
     with client.stream("POST", "/v1/completions", json={**body, **rules}) as reply:

@@ -7,6 +7,7 @@ the contract: it says what every slot of every command means.
 
 from __future__ import annotations
 
+import math
 import os
 import sys
 from enum import IntEnum
@@ -37,6 +38,13 @@ typedef struct golem_route {
   int32_t expert;
   float weight;
 } golem_route;
+typedef struct golem_draw_rules {
+  int64_t top_k;
+  int64_t min_keep;
+  float top_p;
+  float ln_min_p;
+  float temperature;
+} golem_draw_rules;
 int golem_abi(void);
 const char *golem_isa(void);
 const char *golem_error_text(int code);
@@ -48,6 +56,7 @@ golem_pool *golem_pool_new(int threads);
 void golem_pool_free(golem_pool *pool);
 int golem_run(golem_pool *pool, const golem_cmd *cmds, int64_t n, const int64_t *live, int64_t *failed_at);
 int golem_top_k(const float *x, const float *maxima, int64_t n, int64_t k, int32_t *index, float *value);
+int64_t golem_draw(const float *x, const float *maxima, int64_t n, const golem_draw_rules *rules, double share);
 int golem_walk_strings(const uint8_t *buf, int64_t size, int64_t at, int64_t count, int64_t *offsets);
 """
 """The header's declarations that this binding uses; a test compares the two."""
@@ -197,13 +206,10 @@ class Kernels:
         """Indices and values of the k largest of x, shape (n,), 0 < k <= n: largest first, ties by lower index, NaN
         less than all. `maxima`: those of its blocks (`Op.BLOCK_MAXIMA`), where they are known and all of x is finite.
         """
-        values, known = self._floats(x), self.ffi.NULL
+        values = self._floats(x)
         if not 0 < k <= x.size:
             raise ValueError(f"k must be 1..{x.size}, got {k}")
-        if maxima is not None:
-            known = self._floats(maxima)
-            if maxima.size != -(-x.size // MAXIMA_BLOCK):
-                raise ValueError(f"{maxima.size} maxima of {x.size} values in blocks of {MAXIMA_BLOCK}")
+        known = self._known_maxima(x, maxima)
         index, value = np.empty(k, np.int32), np.empty(k, np.float32)
         code = self.lib.golem_top_k(
             values, known, x.size, k, self.ffi.from_buffer("int32_t[]", index), self.ffi.from_buffer("float[]", value)
@@ -211,6 +217,20 @@ class Kernels:
         if code:
             raise MemoryError(self.error_text(code))
         return index, value
+
+    def draw_rules(self, *, top_k: int, top_p: float, min_p: float, min_keep: int, temperature: float) -> Any:
+        """What `draw` applies: `top_k` > 0, `temperature` > 0; `top_p` 1 and `min_p` 0 are off."""
+        ln_min_p = math.log(min_p) if min_p > 0 else -math.inf
+        return self.ffi.new("golem_draw_rules *", (top_k, min_keep, top_p, ln_min_p, temperature))
+
+    def draw(self, x: NDArray[np.float32], maxima: NDArray[np.float32] | None, rules: Any, share: float) -> int:
+        """Index drawn from logits x, shape (n,), n > 0, by `draw_rules` at `share` (0..1) of the weights; -1 when the
+        largest is not finite. `maxima` as in `top_k`.
+        """
+        index = self.lib.golem_draw(self._floats(x), self._known_maxima(x, maxima), x.size, rules, share)
+        if index < -1:
+            raise MemoryError if index == -3 else ValueError("bad rules or share of a draw")
+        return index
 
     def walk_strings(self, buffer: Any, at: int, count: int) -> NDArray[np.int64]:
         """Where each of `count` GGUF strings (u64 length, bytes) starts in `buffer` from byte `at`; last: their end.
@@ -232,6 +252,13 @@ class Kernels:
 
     def _text(self, pointer: Any) -> str:
         return self.ffi.string(pointer).decode()
+
+    def _known_maxima(self, x: NDArray[np.float32], maxima: NDArray[np.float32] | None) -> Any:
+        if maxima is None:
+            return self.ffi.NULL
+        if maxima.size != -(-x.size // MAXIMA_BLOCK):
+            raise ValueError(f"{maxima.size} maxima of {x.size} values in blocks of {MAXIMA_BLOCK}")
+        return self._floats(maxima)
 
     def _floats(self, x: NDArray[np.float32]) -> Any:
         if x.dtype != np.float32 or x.ndim != 1 or not x.size:

@@ -1,4 +1,4 @@
-"""The largest of a row of logits: what sampling begins with. Most of the search is part of the pass that computed them."""
+"""The largest of a row of logits: what sampling begins with. Most of the search is part of the pass."""
 
 from __future__ import annotations
 

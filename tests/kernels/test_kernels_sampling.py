@@ -100,7 +100,9 @@ def test_refuses_maxima_of_another_row(kernels):
         kernels.top_k(np.zeros(5, np.float32), 1, np.zeros(2, np.float32))
 
 
-@pytest.mark.parametrize(("op", "ints"), [(Op.BLOCK_MAXIMA, [5, 4]), (Op.ARG_LARGEST, [5, 4]), (Op.BLOCK_MAXIMA, [0, 4])])
+@pytest.mark.parametrize(
+    ("op", "ints"), [(Op.BLOCK_MAXIMA, [5, 4]), (Op.ARG_LARGEST, [5, 4]), (Op.BLOCK_MAXIMA, [0, 4])]
+)
 def test_refuses_more_values_than_a_row_has(runner, op, ints):
     with pytest.raises(KernelError, match="size or constant"):
         runner.run(op, 1, [np.zeros(4, np.float32)] * 3, ints)
@@ -116,6 +118,49 @@ def test_refuses_what_is_no_row_of_float32(kernels, x):
 def test_refuses_a_bad_k(kernels, k):
     with pytest.raises(ValueError, match="k must be"):
         kernels.top_k(np.zeros(4, np.float32), k)
+
+
+def drawn(kernels, x, share, maxima=None, **changes):
+    rules = {"top_k": 5, "top_p": 1.0, "min_p": 0.0, "min_keep": 0, "temperature": 1.0}
+    return kernels.draw(x, maxima, kernels.draw_rules(**{**rules, **changes}), share)
+
+
+def test_draws_by_the_share_of_the_weights(kernels, guarded):
+    x = guarded(np.log(np.array([1, 5, 1, 3], np.float32)))
+    assert [drawn(kernels, x, share) for share in (0.0, 0.49, 0.51, 0.79, 0.81, 0.89, 0.91, 1.0)] == [
+        1,
+        1,
+        3,
+        3,
+        0,
+        0,
+        2,
+        2,
+    ]
+    assert drawn(kernels, x, 1.0, top_k=2) == 3
+    assert drawn(kernels, x, 1.0, top_p=0.75) == 3
+    assert drawn(kernels, x, 1.0, top_p=0.45) == 1
+    assert drawn(kernels, x, 1.0, top_p=0.45, min_keep=2) == 3
+    assert drawn(kernels, x, 1.0, min_p=0.5) == 3
+    assert drawn(kernels, x, 1.0, min_p=0.7, min_keep=9) == 2
+    assert drawn(kernels, x, 0.9, temperature=0.1) == 1
+
+
+@pytest.mark.parametrize("bad", [np.inf, -np.inf, np.nan])
+def test_draws_nothing_where_the_largest_is_not_finite(kernels, bad):
+    assert drawn(kernels, np.full(600, bad, np.float32), 0.5) == -1
+
+
+def test_never_draws_a_weight_of_zero(kernels):
+    x = np.full(700, -np.inf, np.float32)
+    x[650] = 3
+    assert {drawn(kernels, x, share) for share in (0.0, 0.5, 1.0)} == {650}
+
+
+@pytest.mark.parametrize("changes", [{"top_k": 0}, {"temperature": 0.0}, {"temperature": np.nan}])
+def test_refuses_bad_rules(kernels, changes):
+    with pytest.raises(ValueError, match="rules"):
+        drawn(kernels, np.zeros(4, np.float32), 0.5, **changes)
 
 
 def packed(strings):

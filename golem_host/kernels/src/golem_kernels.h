@@ -40,6 +40,14 @@ typedef struct golem_route { /* an expert that a row chose, and the weight of wh
   float weight;
 } golem_route;
 
+typedef struct golem_draw_rules {
+  int64_t top_k;     /* > 0 */
+  int64_t min_keep;  /* what top_p and min_p leave at least */
+  float top_p;       /* 1: off */
+  float ln_min_p;    /* -infinity: off */
+  float temperature; /* > 0 */
+} golem_draw_rules;
+
 enum golem_op {
   /* out[R,n] = dequantized rows of a table.
    * p: 0 out, 1 ids int32[R], 2 table.  i: 0 n, 1 ggml type, 2 row stride in bytes, 3 rows of the table.
@@ -233,6 +241,11 @@ int golem_run(golem_pool *pool, const golem_cmd *cmds, int64_t n, const int64_t 
 /* The k largest of x f32[n] (NaN below all), largest first, ties by lower index. 0 < k <= n, else GOLEM_E_SHAPE.
  * maxima: those of GOLEM_OP_BLOCK_MAXIMA where every value is finite, or NULL, and they are searched for. */
 int golem_top_k(const float *x, const float *maxima, int64_t n, int64_t k, int32_t *index, float *value);
+/* Draws from x f32[n]: keeps the top_k largest, of those the shortest leading run whose probabilities reach top_p, of those
+ * the values of at least the largest + ln_min_p; divides by temperature; then the first at which the running sum of weights
+ * reaches `share` (0..1) of the whole. maxima: as in golem_top_k. Returns its index; -1 where the largest is not finite, -2
+ * for bad arguments, -3 without memory. */
+int64_t golem_draw(const float *x, const float *maxima, int64_t n, const golem_draw_rules *rules, double share);
 /* Walks count GGUF strings (uint64 length, bytes) in buf[0..size) from byte `at`: offsets[j] is where string j's
  * length field starts, offsets[count] the end of the last. GOLEM_E_STRINGS when one leaves the buffer. */
 int golem_walk_strings(const uint8_t *buf, int64_t size, int64_t at, int64_t count, int64_t *offsets);

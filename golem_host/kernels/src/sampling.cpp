@@ -2,6 +2,7 @@
 #include <algorithm>
 #include <cmath>
 #include <functional>
+#include <limits>
 #include <new>
 #include <vector>
 
@@ -88,6 +89,36 @@ class Largest {
   std::vector<uint64_t> keys_;
 };
 
+// The k largest, in their order.
+std::vector<uint64_t> k_largest(const float *x, const float *maxima, int64_t n, int64_t k) {
+  const size_t want = static_cast<size_t>(k);
+  const Maxima known(x, maxima, n);
+  Largest largest(x, want, known.reached_by(want));
+  for (size_t b = 0; b < known.of_block.size(); b++) {
+    const int64_t begin = static_cast<int64_t>(b) * kMaximaBlock, end = begin + kMaximaBlock;
+    if (known.of_block[b] >= largest.floor()) largest.offer(begin, end < n ? end : n);
+  }
+  std::vector<uint64_t> keys = largest.keys();
+  for (int64_t i = 0; i < n && keys.size() < want; i++)
+    if (x[i] != x[i]) keys.push_back(key_of(x[i], i));  // NaN, below all
+  std::sort(keys.begin(), keys.end(), std::greater<uint64_t>());
+  return keys;
+}
+
+// How many of the first weights e^logit(j) reach `share` of the sum of `count`; never a leading weight of zero.
+template <class Logit>
+size_t leading_run(Logit logit, size_t count, double share) {
+  double sum = 0;
+  for (size_t j = 0; j < count; j++) sum += exp(static_cast<double>(logit(j)));
+  const double target = std::max(share * sum, std::numeric_limits<double>::denorm_min());
+  double running = 0;
+  for (size_t j = 0; j < count; j++) {
+    running += exp(static_cast<double>(logit(j)));
+    if (running >= target) return j + 1;
+  }
+  return count;
+}
+
 }  // namespace
 
 namespace golem {
@@ -133,18 +164,8 @@ int golem_top_k(const float *x, const float *maxima, int64_t n, int64_t k, int32
   if (x == nullptr || index == nullptr || value == nullptr) return GOLEM_E_NULL;
   if (k <= 0 || k > n || n >= int64_t{1} << 31) return GOLEM_E_SHAPE;
   try {
-    const size_t want = static_cast<size_t>(k);
-    const Maxima known(x, maxima, n);
-    Largest largest(x, want, known.reached_by(want));
-    for (size_t b = 0; b < known.of_block.size(); b++) {
-      const int64_t begin = static_cast<int64_t>(b) * kMaximaBlock, end = begin + kMaximaBlock;
-      if (known.of_block[b] >= largest.floor()) largest.offer(begin, end < n ? end : n);
-    }
-    std::vector<uint64_t> keys = largest.keys();
-    for (int64_t i = 0; i < n && keys.size() < want; i++)
-      if (x[i] != x[i]) keys.push_back(key_of(x[i], i));  // NaN, below all
-    std::sort(keys.begin(), keys.end(), std::greater<uint64_t>());
-    for (size_t j = 0; j < want; j++) {
+    const std::vector<uint64_t> keys = k_largest(x, maxima, n, k);
+    for (size_t j = 0; j < keys.size(); j++) {
       index[j] = index_of(keys[j]);
       value[j] = x[index[j]];
     }
@@ -152,4 +173,25 @@ int golem_top_k(const float *x, const float *maxima, int64_t n, int64_t k, int32
     return GOLEM_E_MEMORY;
   }
   return GOLEM_OK;
+}
+
+int64_t golem_draw(const float *x, const float *maxima, int64_t n, const golem_draw_rules *rules, double share) {
+  if (x == nullptr || rules == nullptr || n <= 0 || n >= int64_t{1} << 31) return -2;
+  if (rules->top_k <= 0 || !(rules->temperature > 0) || !(share >= 0 && share <= 1)) return -2;
+  try {
+    const std::vector<uint64_t> keys = k_largest(x, maxima, n, std::min(rules->top_k, n));
+    const size_t least = static_cast<size_t>(std::max(rules->min_keep, int64_t{1}));
+    const auto below = [&, best = x[index_of(keys[0])]](size_t j) { return x[index_of(keys[j])] - best; };
+    if (!(below(0) == 0)) return -1;
+    size_t count = keys.size();
+    if (rules->top_p < 1) count = std::min(count, std::max(least, leading_run(below, count, rules->top_p)));
+    size_t likely = 0;
+    const float floor = x[index_of(keys[0])] + rules->ln_min_p;
+    while (likely < count && x[index_of(keys[likely])] >= floor) likely++;
+    count = std::min(count, std::max(least, likely));
+    const auto scaled = [&](size_t j) { return below(j) / rules->temperature; };
+    return index_of(keys[std::min(count, leading_run(scaled, count, share)) - 1]);
+  } catch (const std::bad_alloc &) {
+    return -3;
+  }
 }

@@ -7,8 +7,8 @@ from collections.abc import Callable, Sequence
 from functools import partial
 
 import numpy as np
-from numpy.typing import NDArray
 
+from golem_host.ops.draw import NativeDraw, native_draw
 from golem_host_chat import sampling_filters as filters
 from golem_host_chat.sampling_filters import Candidates, SamplingError
 from golem_host_chat.sampling_params import SamplingParams
@@ -51,9 +51,10 @@ class Sampler:
         if self._greedy:
             chain = {name: chain[name] for name in chain if name == "penalties"}
         self._filters = list(chain.values())
+        self._native = None if self._greedy else _native(params, list(chain))
+        self._biased = frozenset(biases)
         # A bias that only lowers leaves the largest logit the largest, unless it is the one lowered.
         self._takes_best = self._greedy and not chain and all(bias <= 0 for bias in biases.values())
-        self._lowered = frozenset(biases)
 
     def _chain(self, params: SamplingParams, prompt: Sequence[int]) -> dict[str, Filter]:
         """The filters that do something, by name, in order."""
@@ -101,8 +102,10 @@ class Sampler:
         best = scores.best[row]
         if best < 0:
             raise SamplingError("the model's output is not finite: no token can be drawn")
-        if self._takes_best and best not in self._lowered:
+        if self._takes_best and best not in self._biased:
             return best
+        if self._native is not None and not self._biased:
+            return self._native(scores.logits[row], scores.maxima[row], self._random.uniform_double())
         candidates = Candidates(scores.logits[row], scores.maxima[row])
         try:
             with np.errstate(over="ignore", invalid="ignore"):
@@ -114,6 +117,8 @@ class Sampler:
         """The token drawn after biases and filters."""
         if len(self._bias_ids):
             candidates.change(self._bias_ids, candidates.logits[self._bias_ids] + self._biases)
+        if self._native is not None:
+            return candidates.draw(self._native, self._random.uniform_double())
         for narrow in self._filters:
             narrow(candidates)
         if not self._greedy:
@@ -142,3 +147,19 @@ def _is_greedy(params: SamplingParams, active: list[str]) -> bool:
     if "temperature" not in active or params.dynatemp_range > 0 or np.float32(params.temperature) > 0:
         return False
     return _KEEP_BEST.issuperset(active[1:] if active[0] == "penalties" else active)
+
+
+def _native(params: SamplingParams, active: list[str]) -> NativeDraw | None:
+    """The chain as one native call, where it is the usual one and there is a library."""
+    usual = [name for name in ("top_k", "top_p", "min_p", "temperature") if name in active]
+    if active != usual or not {"top_k", "temperature"} <= set(active):
+        return None
+    if params.dynatemp_range > 0 or np.float32(params.temperature) <= 0:
+        return None
+    return native_draw(
+        top_k=params.top_k,
+        top_p=params.top_p if "top_p" in active else 1.0,
+        min_p=params.min_p if "min_p" in active else 0.0,
+        min_keep=params.min_keep,
+        temperature=params.temperature,
+    )

@@ -13,13 +13,13 @@ import numpy as np
 from numpy.typing import NDArray
 
 from golem_host.errors import InternalError
-from golem_host.kernels.library import MAXIMA_BLOCK
-from golem_host.ops.largest import largest
+from golem_host.ops.draw import NativeDraw
+from golem_host.ops.largest import MAXIMA_BLOCK, largest
 from golem_host_chat.sampling_random import Mt19937
 
 _PREFIXES = (256, 4096)
 _FEW_OF = 16
-"""One block in this many may be searched again after a change; numpy takes that much longer for each than the kernel."""
+"""After a change one block in this many may be searched again: numpy takes that much longer for each."""
 
 
 class SamplingError(InternalError):
@@ -74,7 +74,7 @@ class Candidates:
             self._maxima = self._maxima_after(positions)
 
     def _maxima_after(self, positions: NDArray[np.integer]) -> NDArray[np.float32] | None:
-        """The block maxima now that the logits at `positions` are others; None where finding them all anew is faster."""
+        """The block maxima now that the logits at `positions` are others; None where finding all anew is faster."""
         assert self._maxima is not None
         blocks = set((positions // MAXIMA_BLOCK).tolist())
         if len(blocks) * _FEW_OF > len(self._maxima):
@@ -120,6 +120,13 @@ class Candidates:
         """The highest logit. Raises `SamplingError` when there is no finite one."""
         best = self.logits[0] if self.ordered else self.logits.max()
         return finite(best)
+
+    def draw(self, native: NativeDraw, share: float) -> int:
+        """The token that the usual chain draws of the whole vocabulary. Raises `SamplingError`."""
+        token = native(self.logits, self._maxima, share)
+        if token < 0:
+            finite(self.logits.max())
+        return token
 
     def token(self, position: int) -> int:
         return position if self.ids is None else int(self.ids[position])

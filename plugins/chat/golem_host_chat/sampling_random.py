@@ -8,6 +8,9 @@ from typing import Any, cast
 import numpy as np
 
 
+_AHEAD = 64
+
+
 class Mt19937:
     """The 32-bit Mersenne Twister, seeded with one 32-bit number."""
 
@@ -16,10 +19,14 @@ class Mt19937:
         # first.
         self._generator = np.random.MT19937()
         self._generator.state = cast(Any, np.random.RandomState(seed).get_state(legacy=False))
+        self._outputs: list[int] = []
+        """Some of the next, last first: one at a time they cost much more."""
 
     def raw(self) -> int:
         """The next 32-bit output."""
-        return int(self._generator.random_raw())
+        if not self._outputs:
+            self._outputs = self._generator.random_raw(_AHEAD)[::-1].tolist()
+        return self._outputs.pop()
 
     def uniform_double(self) -> float:
         """In [0, 1), from two outputs: `uniform_real_distribution<double>`."""

@@ -6,7 +6,7 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
-from golem_host.kernels.library import MAXIMA_BLOCK
+from golem_host.kernels.library import MAXIMA_BLOCK, load, why_missing
 from golem_host_chat.sampling import Sampler
 from golem_host_chat.sampling_filters import SamplingError
 from golem_host_chat.sampling_params import DEFAULT_SAMPLERS, SamplingParams
@@ -270,6 +270,33 @@ def test_the_callers_logits_stay_as_they_were(writable):
     with pytest.raises(SamplingError):
         Sampler(overflow, vocab_size=VOCABULARY, prompt=[1, 1]).sample(scores(logits))
     assert np.array_equal(logits, before)
+
+
+@pytest.mark.parametrize(
+    "changes",
+    [
+        {},
+        {"top_k": 1},
+        {"top_k": 1000, "temperature": 3.0},
+        {"top_p": 1.0, "min_p": 0.0},
+        {"top_p": 0.3, "min_keep": 3},
+        {"min_p": 0.9, "min_keep": 4, "temperature": 1e-3},
+        {"logit_bias": ((5, -math.inf), (9, 4.0))},
+        {"samplers": ("top_k", "min_p", "temperature")},
+    ],
+)
+def test_the_native_chain_draws_what_the_filters_do(monkeypatch, changes):
+    """The two differ in the last places of float32 probabilities: no row here has a bound that close."""
+    if load() is None:
+        pytest.skip(why_missing())
+    params = replace(SamplingParams(seed=11), **changes)
+    native = Sampler(params, vocab_size=3000)
+    monkeypatch.setattr("golem_host_chat.sampling.native_draw", lambda **_: None)
+    filtered = Sampler(params, vocab_size=3000)
+    assert native._native is not None and filtered._native is None
+    for seed in range(400):
+        logits = row(seed, size=3000, spread=1.0 + seed % 5)
+        assert native.sample(scores(logits)) == filtered.sample(scores(logits)), seed
 
 
 @pytest.mark.parametrize("temperature", [0.0, 0.7])
