@@ -7,7 +7,6 @@ from typing import Any, cast
 
 import numpy as np
 
-
 _AHEAD = 64
 
 

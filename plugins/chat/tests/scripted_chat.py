@@ -74,6 +74,7 @@ class ScriptedStepper:
     def step(self) -> None:
         time.sleep(self._model.pass_seconds)
         self._model.before_pass()
+        self._model.carried.append(len(self.seats))
         for seat in list(self.seats):
             if seat.unread:
                 seat.unread = False
@@ -171,7 +172,8 @@ class ScriptedRuntime:
 
 
 class ScriptedModel(Model):
-    """A chat model with tokenizer and template of the GGUF file at `path`; `asked` collects what its lane was asked.
+    """A chat model with tokenizer and template of the GGUF file at `path`; `asked` collects what its lane was asked,
+    `carried` how many answers each pass drew.
 
     `before_pass` is called on the device thread before each pass.
     """
@@ -208,6 +210,7 @@ class ScriptedModel(Model):
         self.pass_seconds = pass_seconds
         self.before_pass: Callable[[], None] = lambda: None
         self.asked: list[Generation] = []
+        self.carried: list[int] = []
         self.loads = 0
 
     def load(self, device: Device, settings: Mapping[str, Any], progress: Callable[[float], None]) -> ScriptedRuntime:
