@@ -78,6 +78,14 @@ def test_any_number_of_columns_has_the_same_bits(gpu: Gpu, kind: str) -> None:
         np.testing.assert_array_equal(multiply(gpu, w, x[:count], capacity=capacity), together[:count])
 
 
+@pytest.mark.parametrize("columns", [3, 8])
+def test_a_tall_matrix_is_taken_two_tiles_at_a_time(gpu: Gpu, columns: int) -> None:
+    w, x = weight("Q8_0", 8203, 64), activations(columns, 64)
+    ran = run(gpu, LOWER, lambda x: linear(x, w), {"x": x})
+    assert ran.dispatches[-1].constants[2] == 2
+    np.testing.assert_array_equal(ran.output, multiply(gpu, w, x, capacity=9))
+
+
 @pytest.mark.parametrize(
     ("kind", "width"), [("Q4_0", 35 * 32), ("Q8_0", 4096 + 32), ("Q4_K", 2560), ("F32", 1111), ("F32", 1024)]
 )

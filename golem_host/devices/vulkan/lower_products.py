@@ -23,6 +23,7 @@ _SLICES = 16  # of a row, summed side by side by `product_few`
 _FEW_LANES = 128
 _LANES = 256
 _ACROSS = 16  # lanes of `product_many` with neighbouring rows
+_MANY_TILES = 1024  # of eight rows: so many keep a large device busy two at a time
 _SPREAD = 32768  # workgroups along one axis of a grid, well within what every device allows
 _FLOATS = (GgmlType.F32, GgmlType.F16, GgmlType.BF16)
 _SUMS = (GgmlType.Q4_1, GgmlType.Q5_1)  # their minimums are multiplied with rounded sums
@@ -38,9 +39,10 @@ class _Shape:
     constants: tuple[int, ...]
 
 
-def _few(columns: int) -> _Shape:
+def _few(columns: int, rows: int) -> _Shape:
     taken = next(each for each in (1, 2, 4, FEW) if columns <= each)
-    tiles = 2 if taken >= 4 else 1  # a column's activations are read once for both
+    # A column's activations are read once for both tiles.
+    tiles = 2 if taken >= 4 and layouts.matrix_tiles(rows) >= _MANY_TILES else 1
     return _Shape("product_few", taken, layouts.TILE * tiles, (_FEW_LANES, taken, tiles))
 
 
@@ -111,7 +113,7 @@ def _linear(low: Lowering, op: Linear, out: Ref, x: Ref, weight: Tensor, bias: T
     if activations is None:
         return None
     kind, (count, width), columns = weight.type, weight.shape, x.axis.capacity
-    shape = _few(columns) if columns <= FEW else _many(low, columns)
+    shape = _few(columns, count) if columns <= FEW else _many(low, columns)
     pieces = layouts.pieces(kind, width)
     made = []
     for part in low.pieces(weight):
@@ -147,7 +149,7 @@ def _expert_linear(
         return None
     used, columns = routes.shape[0], x.axis.capacity
     expected = columns * used / experts  # columns of an expert
-    shape = _few(min(columns, FEW)) if columns <= FEW or expected <= FEW else _many(low, int(expected))
+    shape = _few(min(columns, FEW), op.rows) if columns <= FEW or expected <= FEW else _many(low, int(expected))
     most_groups = min(columns * used, columns * used // shape.columns + experts + 1)
     activations = _activations(low, x, weight)
     if activations is None or most_groups > low.gpu.limits.workgroup_counts[1]:
