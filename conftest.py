@@ -36,6 +36,15 @@ def gemma3_path() -> Path:
 
 
 @pytest.fixture(scope="session")
+def minilm_path() -> Path:
+    """all-MiniLM-L6-v2, a sentence-transformers directory."""
+    path = Path(os.environ.get("GOLEM_TEST_MINILM") or cache_folder() / "all-MiniLM-L6-v2")
+    if not (path / "model.safetensors").is_file():
+        pytest.skip("needs all-MiniLM-L6-v2: set GOLEM_TEST_MINILM, or run `python tests/fetch_test_models.py`")
+    return path
+
+
+@pytest.fixture(scope="session")
 def oracle_python() -> str:
     """The interpreter that has llama.cpp and transformers."""
     python = os.environ.get("GOLEM_ORACLE_PYTHON")

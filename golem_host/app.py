@@ -12,7 +12,7 @@ from litestar.handlers import HTTPRouteHandler
 
 from golem_host.errors import PluginError, Unavailable
 from golem_host.hookspecs import Route
-from golem_host.http import health, models, root
+from golem_host.http import health, known_routes, models, root
 from golem_host.http.disconnect import ClientLeft
 from golem_host.http.envelopes import DIALECTS, as_request_error, error_response
 from golem_host.http.policy import Policy
@@ -132,7 +132,7 @@ def _routing_error(request: Request[Any, Any, Any], error: Exception, dialects: 
     known = as_request_error(error)
     method, path = request.scope["method"], request.scope["path"]
     if known.status == 404:
-        known.message = f"no such route: {method} {path}"
+        known.message = f"no such route: {method} {path}{known_routes.hint(path)}"
     elif known.status == 405:
         known.message = f"{method} is not allowed on {path}; allowed: {known.headers.get('allow', 'nothing')}"
     log_note(request).error = known.message

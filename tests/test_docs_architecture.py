@@ -19,6 +19,7 @@ FOLDERS = (
 )
 FOLDERS += (
     "plugins/embed/golem_host_embed",
+    "plugins/embed/golem_host_embed/routes",
     "golem_host/weights",
     "plugins/chat/golem_host_chat/families",
     "plugins/chat/golem_host_chat/routes",

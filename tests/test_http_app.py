@@ -15,6 +15,8 @@ from golem_host.app import build_app
 from golem_host.errors import BadRequest, PluginError
 from golem_host.hookspecs import Route
 from golem_host.host import Host
+from golem_host.http.known_routes import PLUGIN_OF
+from golem_host.plugins import load
 from golem_host.testing.fakes import FakeModel, FakePlugin, RoutesPlugin, plugin_set
 from golem_host.testing.inprocess import client_of, running, settings_of
 
@@ -111,6 +113,20 @@ def test_unknown_paths_and_methods(tmp_path: Path) -> None:
     [answer] = get(tmp_path, "/api/x", method="PATCH", a=plugin)
     assert answer.status_code == 405, "a known path keeps its route's dialect"
     assert answer.json()["error"]["message"].startswith("PATCH is not allowed on /api/x; allowed: ")
+
+
+def test_a_route_of_a_plugin_that_is_not_enabled_says_how_to_have_it(tmp_path: Path) -> None:
+    openai, ollama = get(tmp_path, "/v1/embeddings", "/api/chat", method="POST", a=routes(("GET", "/x", hello)))
+    assert (openai.status_code, ollama.status_code) == (404, 404)
+    assert openai.json()["error"]["message"] == (
+        "no such route: POST /v1/embeddings; it is served with --enable embed and a model (--embed-model)"
+    )
+    assert "--enable chat and a model (--chat-model)" in ollama.json()["error"]
+
+
+def test_the_known_routes_are_those_of_the_plugins() -> None:
+    plugins = load(["chat", "embed"])
+    assert {route.path: name for name, found in plugins.each("golem_routes") for route in found} == PLUGIN_OF
 
 
 def test_plugins_may_share_a_path_with_different_methods(tmp_path: Path) -> None:

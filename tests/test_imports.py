@@ -12,6 +12,7 @@ from pathlib import Path
 import pytest
 
 from golem_host.testing.distributions import write_distribution
+from golem_host.testing.tiny_encoder import tiny_bert_directory, tiny_bert_gguf
 
 ROOT = Path(__file__).parents[1]
 HOST = ROOT / "golem_host"
@@ -128,7 +129,16 @@ def run(tmp_path):
 
 @pytest.mark.parametrize(
     "words",
-    [["--help"], ["--enable", "chat", "--help"], ["--help-all"], ["plugins"], ["models"], ["config"], ["--version"]],
+    [
+        ["--help"],
+        ["--enable", "chat", "--help"],
+        ["--enable", "embed", "--help"],
+        ["--help-all"],
+        ["plugins"],
+        ["models"],
+        ["config"],
+        ["--version"],
+    ],
     ids=" ".join,
 )
 def test_light_commands_import_no_torch_and_no_server(run, words):
@@ -144,6 +154,18 @@ def test_check_and_models_of_a_real_file_import_no_torch(run, smollm2_path):
     done = run("torch,granian,litestar", "models", "--chat-model", str(smollm2_path))
     assert done.returncode == 0, done.stderr
     assert smollm2_path.stem in done.stdout
+
+
+@pytest.mark.parametrize("kind", ["directory", "gguf"])
+def test_check_and_models_of_an_encoder_import_no_torch_and_no_chat(run, tmp_path, kind):
+    make = {"directory": tiny_bert_directory, "gguf": tiny_bert_gguf}[kind]
+    path = make(tmp_path / "encoder.gguf" if kind == "gguf" else tmp_path / "encoder")
+    done = run("torch,granian,litestar", "check", str(path))
+    assert done.returncode == 0, done.stderr
+    assert "embeddings" in done.stdout
+    done = run("torch,granian,litestar,golem_host_chat", "models", "--enable", "embed", "--embed-model", str(path))
+    assert done.returncode == 0, done.stderr
+    assert "encoder" in done.stdout
 
 
 def test_enabling_one_plugin_imports_no_other(run, tmp_path):

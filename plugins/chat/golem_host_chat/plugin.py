@@ -118,7 +118,7 @@ def golem_routes() -> Sequence[Route]:
 
 @hookimpl
 def golem_identify(path: Path, settings: Settings) -> Identified | None:
-    """A GGUF language model, served or refused with the reason."""
+    """A GGUF language model, served or refused with the reason; no encoder of texts."""
     from golem_host.weights.gguf import open_gguf
     from golem_host.weights.quantization import quantization_name
     from golem_host_chat.model import ChatModel
@@ -133,6 +133,8 @@ def golem_identify(path: Path, settings: Settings) -> Identified | None:
             with open_gguf(path) as gguf:
                 family, quantization = gguf.string("general.architecture", "unknown"), quantization_name(gguf)
                 size = gguf.size_bytes
+                if not gguf.boolean(f"{family}.attention.causal", True):
+                    return None
         except ModelFileError:
             family, quantization, size = "unknown", None, path.stat().st_size
         return Identified("chat", family, problems=(error.message,), size_bytes=size, quantization=quantization)

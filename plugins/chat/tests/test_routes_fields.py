@@ -10,8 +10,8 @@ from typing import Any
 
 import pytest
 
+from golem_host.http.ollama_options import KNOWN
 from golem_host_chat.routes import unserved
-from golem_host_chat.routes.ollama_options import KNOWN
 from scripted_chat import Served, serving
 
 README = Path(__file__).parents[1] / "README.md"

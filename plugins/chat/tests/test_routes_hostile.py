@@ -11,8 +11,8 @@ from typing import Any
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
+from golem_host.http.ollama_options import KNOWN
 from golem_host_chat.routes import unserved
-from golem_host_chat.routes.ollama_options import KNOWN
 from scripted_chat import serving
 
 scalars = (

@@ -11,7 +11,7 @@ import httpx
 import pytest
 
 from golem_host.errors import RequestError
-from golem_host_chat.routes.ollama_options import KNOWN
+from golem_host.http.ollama_options import KNOWN
 from scripted_chat import Script, Served, json_lines, serving
 
 ROUTE = "/api/chat"

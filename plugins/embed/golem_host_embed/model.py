@@ -51,6 +51,14 @@ class EmbedModel(Model):
         self.modified = checkpoint.modified
         self.pooling = checkpoint.pooling
 
+    def check(self) -> None:
+        """Read what only loading needs. Raises `ModelFileError` for what would keep the model from being served."""
+        checkpoint = open_checkpoint(self.path)
+        try:
+            checkpoint.tokens()
+        finally:
+            checkpoint.close()
+
     def describe(self, settings: Mapping[str, Any]) -> str:
         return f"texts of up to {self.context_length} tokens"
 

@@ -63,6 +63,7 @@ def golem_identify(path: Path, settings: Settings) -> Identified | None:
         return None
     try:
         model = EmbedModel(path)
+        model.check()
     except ModelFileError as error:
         return Identified("embed", family, problems=(error.message,), size_bytes=_size(path))
     return Identified(

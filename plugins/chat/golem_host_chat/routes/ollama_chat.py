@@ -10,10 +10,10 @@ from litestar import Request, Response
 from golem_host.errors import BadRequest
 from golem_host.http.body import read_json
 from golem_host.http.fields import Fields
+from golem_host.http.off_loop import off_loop
 from golem_host.http.requestlog import log_note
 from golem_host_chat.routes.chat_prompt import conversation_tokens
 from golem_host_chat.routes.choices import Choices, Draw
-from golem_host_chat.routes.off_loop import off_loop
 from golem_host_chat.routes.ollama_answer import respond
 from golem_host_chat.routes.ollama_bodies import Reply, chat_text
 from golem_host_chat.routes.ollama_fields import SharedFields, shared_fields

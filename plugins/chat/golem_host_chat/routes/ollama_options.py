@@ -1,4 +1,4 @@
-"""Ollama's `options`: sampling, limits, and the settings of its own runner that have no meaning here."""
+"""Ollama's `options` as chat honours them: sampling and limits."""
 
 from __future__ import annotations
 
@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 from golem_host.errors import BadRequest
 from golem_host.http.fields import Fields
+from golem_host.http.ollama_options import PREFIX, SAMPLING, known_options
 from golem_host_chat.routes.choices import Draw
 from golem_host_chat.routes.drawing_rules import sampling_of
 from golem_host_chat.routes.openai_fields import MAX_INT
@@ -15,41 +16,6 @@ from golem_host_chat.routes.stop_strings import stop_strings
 
 if TYPE_CHECKING:
     from golem_host_chat.runtime import ChatRuntime
-
-PREFIX = "options."
-
-SAMPLING = (
-    "temperature",
-    "top_k",
-    "top_p",
-    "min_p",
-    "typical_p",
-    "repeat_penalty",
-    "repeat_last_n",
-    "presence_penalty",
-    "frequency_penalty",
-    "seed",
-    "min_keep",
-    "mirostat",
-)
-LIMITS = ("num_ctx", "num_predict", "stop")
-IGNORED_INTEGERS = ("num_keep", "num_batch", "num_gpu", "main_gpu", "num_thread", "draft_num_predict")
-IGNORED_BOOLEANS = (
-    "use_mmap",
-    "use_mlock",
-    "low_vram",
-    "numa",
-    "f16_kv",
-    "vocab_only",
-    "logits_all",
-    "embedding_only",
-)
-IGNORED_NUMBERS = ("mirostat_tau", "mirostat_eta")
-"""They steer mirostat, which is refused unless off."""
-NEUTRAL = {"tfs_z": 1, "penalize_newline": True}
-"""Removed from Ollama; only these values say what happens anyway."""
-
-KNOWN = frozenset((*SAMPLING, *LIMITS, *IGNORED_INTEGERS, *IGNORED_BOOLEANS, *IGNORED_NUMBERS, *NEUTRAL))
 
 
 @dataclass(frozen=True)
@@ -92,22 +58,10 @@ class Options:
 
 def read_options(fields: Fields) -> Options:
     """The request's `options`. Raises `BadRequest` naming one that is unknown, of a wrong type or not honoured."""
-    values = fields.object("options") or {}
-    for name in values:
-        if name not in KNOWN:
-            raise BadRequest(f"unknown option '{name}'; known: {', '.join(sorted(KNOWN))}", param=f"{PREFIX}{name}")
-    options = Fields(values, PREFIX)
-    for name in IGNORED_INTEGERS:
-        options.integer(name)
-    for name in IGNORED_BOOLEANS:
-        options.boolean(name)
-    for name in IGNORED_NUMBERS:
-        options.number(name)
-    for name, neutral in NEUTRAL.items():
-        options.refuse(name, f"only {neutral} is taken", neutral=(neutral,))
+    options = known_options(fields)
     return Options(
         num_ctx=options.integer("num_ctx", minimum=0, maximum=MAX_INT) or None,
         num_predict=options.integer("num_predict", -1, minimum=-2, maximum=MAX_INT),
         stops=stop_strings(options),
-        values=values,
+        values=options.obj,
     )

@@ -9,9 +9,9 @@ from litestar import Request, Response
 from golem_host.errors import BadRequest
 from golem_host.http.body import read_json
 from golem_host.http.fields import Fields
+from golem_host.http.off_loop import off_loop
 from golem_host_chat.routes.chat_prompt import Framing, conversation_tokens
 from golem_host_chat.routes.choices import Choices
-from golem_host_chat.routes.off_loop import off_loop
 from golem_host_chat.routes.openai_answer import Answer
 from golem_host_chat.routes.openai_bodies import Envelope
 from golem_host_chat.routes.openai_fields import draw_of, shared_fields

@@ -1,0 +1,26 @@
+"""Routes of the APIs this host speaks that only a plugin can serve: who asks for one is told which plugin it takes."""
+
+from __future__ import annotations
+
+PLUGIN_OF = {
+    "/v1/chat/completions": "chat",
+    "/v1/completions": "chat",
+    "/api/chat": "chat",
+    "/api/generate": "chat",
+    "/v1/embeddings": "embed",
+    "/api/embed": "embed",
+    "/api/embeddings": "embed",
+    "/embedding": "embed",
+    "/embeddings": "embed",
+    "/v1/rerank": "embed",
+    "/v1/reranking": "embed",
+    "/rerank": "embed",
+    "/reranking": "embed",
+}
+"""Path to the plugin that ships with the host and serves it."""
+
+
+def hint(path: str) -> str:
+    """What to add to the answer that `path` does not exist; nothing for paths no API has."""
+    plugin = PLUGIN_OF.get(path)
+    return f"; it is served with --enable {plugin} and a model (--{plugin}-model)" if plugin else ""

@@ -1,0 +1,61 @@
+"""Ollama's `options`: every one it documents, by type. What a plugin honours of them is for its routes to say."""
+
+from __future__ import annotations
+
+from golem_host.errors import BadRequest
+from golem_host.http.fields import Fields
+
+PREFIX = "options."
+
+SAMPLING = (
+    "temperature",
+    "top_k",
+    "top_p",
+    "min_p",
+    "typical_p",
+    "repeat_penalty",
+    "repeat_last_n",
+    "presence_penalty",
+    "frequency_penalty",
+    "seed",
+    "min_keep",
+    "mirostat",
+)
+LIMITS = ("num_ctx", "num_predict", "stop")
+IGNORED_INTEGERS = ("num_keep", "num_batch", "num_gpu", "main_gpu", "num_thread", "draft_num_predict")
+IGNORED_BOOLEANS = (
+    "use_mmap",
+    "use_mlock",
+    "low_vram",
+    "numa",
+    "f16_kv",
+    "vocab_only",
+    "logits_all",
+    "embedding_only",
+)
+IGNORED_NUMBERS = ("mirostat_tau", "mirostat_eta")
+"""They steer mirostat, which is refused unless off."""
+NEUTRAL = {"tfs_z": 1, "penalize_newline": True}
+"""Removed from Ollama; only these values say what happens anyway."""
+
+KNOWN = frozenset((*SAMPLING, *LIMITS, *IGNORED_INTEGERS, *IGNORED_BOOLEANS, *IGNORED_NUMBERS, *NEUTRAL))
+
+
+def known_options(fields: Fields) -> Fields:
+    """The request's `options`. Raises `BadRequest` for one that is unknown, and for a wrong type or value of one that
+    has no effect here.
+    """
+    values = fields.object("options") or {}
+    for name in values:
+        if name not in KNOWN:
+            raise BadRequest(f"unknown option '{name}'; known: {', '.join(sorted(KNOWN))}", param=f"{PREFIX}{name}")
+    options = Fields(values, PREFIX)
+    for name in IGNORED_INTEGERS:
+        options.integer(name)
+    for name in IGNORED_BOOLEANS:
+        options.boolean(name)
+    for name in IGNORED_NUMBERS:
+        options.number(name)
+    for name, neutral in NEUTRAL.items():
+        options.refuse(name, f"only {neutral} is taken", neutral=(neutral,))
+    return options
