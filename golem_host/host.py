@@ -10,7 +10,7 @@ from importlib.metadata import PackageNotFoundError, version
 from golem_host.config import Settings
 from golem_host.devices.device import Device
 from golem_host.devices.names import backend_maker, resolved
-from golem_host.errors import ModelFileError, OperatorError, Unavailable, UsageError
+from golem_host.errors import OperatorError, Unavailable, UsageError
 from golem_host.http.progress import Requests
 from golem_host.parsers import show_size
 from golem_host.plugins import PluginSet
@@ -54,6 +54,7 @@ class Host:
         if device is None:
             maker = backend_maker(model.device, self.settings)
             device = Device(model.device, maker, log_passes=self.settings["debug-batches"])
+            device.on_failure = lambda lanes: self.registry.lanes_failed(lanes)
             device.start()
             self.devices[model.device] = device
         return device
@@ -65,7 +66,7 @@ class Host:
             try:
                 await self.registry.load(model)
             except Exception as error:
-                cause = error.__cause__ if isinstance(error.__cause__, ModelFileError) else error
+                cause = error.__cause__ if isinstance(error.__cause__, OperatorError) else error
                 raise OperatorError(f"model {model.name!r} cannot be loaded: {cause}") from error
         self.started = time.time()
 

@@ -4,17 +4,16 @@ from __future__ import annotations
 
 import asyncio
 import gc
-import hashlib
-import json
 import logging
 import time
 from abc import ABC, abstractmethod
 from collections.abc import AsyncIterator, Callable, Mapping, Sequence
-from contextlib import asynccontextmanager
+from contextlib import asynccontextmanager, suppress
 from pathlib import Path
 from typing import Any, Protocol
 
 from golem_host.devices.device import Device
+from golem_host.digests import DigestCache
 from golem_host.errors import BadRequest, InternalError, ModelFileError, NotFound, OperatorError
 from golem_host.lanes.lane import Lane
 
@@ -126,6 +125,8 @@ class Registry:
         self._device_of = device_of
         self._digests = DigestCache(cache_folder / "digests.json")
         self._reaper: asyncio.Task[None] | None = None
+        self._loop: asyncio.AbstractEventLoop | None = None
+        self._reloads: set[asyncio.Task[None]] = set()
         for model in models:
             first = self.find(model.name, aliases=False)
             if first is not None:
@@ -214,11 +215,18 @@ class Registry:
         async with resident.lock:
             runtime = resident.runtime
             if runtime is not None and runtime.lane.failed is not None:
-                resident.runtime = None
-                await asyncio.to_thread(self._release, resident, runtime)
+                await self._release_failed(resident, runtime)
             if resident.runtime is None:
                 resident.runtime = await self._load(resident)
             return resident.runtime
+
+    async def _release_failed(self, resident: Resident, runtime: Runtime) -> None:
+        # Until it is back, health must not take it for a model that nobody has asked for.
+        resident.loading, resident.runtime = True, None
+        try:
+            await asyncio.to_thread(self._release, resident, runtime)
+        finally:
+            resident.loading = False
 
     async def _load(self, resident: Resident) -> Runtime:
         model = resident.model
@@ -233,9 +241,10 @@ class Registry:
 
         try:
             runtime = await asyncio.to_thread(work)
-        except ModelFileError as error:
+        except OperatorError as error:
             resident.error = error
-            raise InternalError(f"model '{model.name}' cannot be loaded: {error.message}") from error
+            what = error.message if isinstance(error, ModelFileError) else error
+            raise InternalError(f"model '{model.name}' cannot be loaded: {what}") from error
         except BaseException as error:
             resident.error = error
             raise
@@ -262,14 +271,42 @@ class Registry:
         # collector happens to come by, and a model is unloaded for its memory.
         gc.collect()
 
+    # Failures of a device
+
+    def lanes_failed(self, lanes: Sequence[Lane]) -> None:
+        """A device took these lanes with it (any thread): try once to load their models again.
+
+        Should that fail, health says so, and the next request for such a model tries anew.
+        """
+        if self._loop is not None:
+            with suppress(RuntimeError):  # the loop has ended
+                self._loop.call_soon_threadsafe(self._reload, lanes)
+
+    def _reload(self, lanes: Sequence[Lane]) -> None:
+        for resident in self._residents.values():
+            if resident.runtime is not None and resident.runtime.lane in lanes:
+                task = asyncio.create_task(self._reload_one(resident))
+                self._reloads.add(task)
+                task.add_done_callback(self._reloads.discard)
+
+    async def _reload_one(self, resident: Resident) -> None:
+        log.warning("loading %s again: its device failed", resident.model.name)
+        try:
+            await self._loaded(resident)
+        except Exception as error:
+            log.error("%s could not be loaded again: %s", resident.model.name, error)
+
     def start(self) -> None:
-        """Begin to unload models whose keep-alive has run out."""
+        """Begin to unload models whose keep-alive has run out, and to load again those whose device failed."""
+        self._loop = asyncio.get_running_loop()
         self._reaper = asyncio.create_task(self._reap())
 
     async def stop(self) -> None:
         """Unload everything, in use or not."""
         if self._reaper is not None:
             self._reaper.cancel()
+        self._loop = None
+        await asyncio.gather(*self._reloads)
         for resident in self._residents.values():
             async with resident.lock:
                 runtime, resident.runtime = resident.runtime, None
@@ -288,48 +325,6 @@ class Registry:
     async def digest(self, model: Model) -> str:
         """The sha256 of the model's file as hex, computed once per file and kept in the host's cache folder."""
         return await asyncio.to_thread(self._digests.of, model.path)
-
-
-class DigestCache:
-    """sha256 of files, remembered by path, size and modification time."""
-
-    def __init__(self, path: Path) -> None:
-        self._path = path
-
-    def of(self, path: Path) -> str:
-        stat = path.stat()
-        key = f"{path.resolve()}|{stat.st_size}|{stat.st_mtime_ns}"
-        known = self._read()
-        if key not in known:
-            known[key] = _sha256(path)
-            self._write(known)
-        return known[key]
-
-    def _read(self) -> dict[str, str]:
-        try:
-            content = json.loads(self._path.read_text())
-        except (OSError, ValueError):
-            return {}
-        return content if isinstance(content, dict) else {}
-
-    def _write(self, known: dict[str, str]) -> None:
-        try:
-            self._path.parent.mkdir(parents=True, exist_ok=True)
-            draft = self._path.with_suffix(".tmp")
-            draft.write_text(json.dumps(known, indent=1))
-            draft.replace(self._path)
-        except OSError as error:
-            log.warning("digests are not kept: %s", error)
-
-
-def _sha256(path: Path) -> str:
-    if path.is_dir():
-        digest = hashlib.sha256()
-        for file in sorted(child for child in path.rglob("*") if child.is_file()):
-            digest.update(f"{file.relative_to(path)}\0{_sha256(file)}\n".encode())
-        return digest.hexdigest()
-    with path.open("rb") as file:
-        return hashlib.file_digest(file, "sha256").hexdigest()
 
 
 def _plain(name: str) -> str:

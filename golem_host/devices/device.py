@@ -11,7 +11,7 @@ from concurrent.futures import Future
 from typing import Any
 
 from golem_host.devices.choice import FairShare, PolicyError
-from golem_host.errors import RequestError
+from golem_host.errors import DeviceFailed, RequestError
 from golem_host.lanes.lane import Lane
 
 log = logging.getLogger("golem_host.devices")
@@ -33,6 +33,8 @@ class Device:
         self._backend: Any = None
         self._making = threading.Lock()
         self._log_passes = log_passes
+        self.on_failure: Callable[[list[Lane]], None] = lambda lanes: None
+        """Called on the device thread with the lanes that a failure of the device took with it."""
         self._changed = threading.Condition()
         self._shares = FairShare()
         self._lanes: list[Lane] = []
@@ -154,6 +156,8 @@ class Device:
             return
         seconds = time.monotonic() - now
         self._shares.charge(lane, seconds)
+        if isinstance(lane.failed, DeviceFailed):
+            self._device_failed(lane.failed)
         if self._log_passes:
             log.info("pass %s: %s in %.1f ms", lane.name, lane.pass_note(), seconds * 1e3)
 
@@ -164,3 +168,15 @@ class Device:
         self._lanes.remove(lane)
         self._shares.remove(lane)
         lane.close()
+
+    def _device_failed(self, error: DeviceFailed) -> None:
+        """Give up the lanes that cannot go on: those whose pass failed, and all of them when the device was lost."""
+        lost = getattr(self._backend, "lost", False)
+        for lane in self._lanes:
+            if lost and lane.failed is None:
+                lane.lose_device(error)
+        given_up = [lane for lane in self._lanes if isinstance(lane.failed, DeviceFailed)]
+        for lane in given_up:
+            self._lanes.remove(lane)
+            self._shares.remove(lane)
+        self.on_failure(given_up)
