@@ -1,0 +1,108 @@
+"""The forward pass of one loaded encoder: recorded once for the widest pass, replayed for whatever texts there are."""
+
+from __future__ import annotations
+
+import importlib
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from golem_host import ops
+from golem_host.api import ModelFileError
+from golem_host.ops import Axis, Recording, Ref
+from golem_host_embed.checkpoint import Checkpoint, Pooling
+from golem_host_embed.encoder import Batch, Encoder
+from golem_host_embed.weights import Linear, Weights
+
+FAMILIES = {
+    "bert": "golem_host_embed.bert:Bert",
+    "nomic-bert-moe": "golem_host_embed.nomic_bert_moe:NomicBertMoe",
+}
+"""Where each family lives, by `general.architecture`."""
+
+
+def encoder_of(checkpoint: Checkpoint) -> Encoder:
+    """The checkpoint's family, its tensors checked. Raises `ModelFileError`."""
+    home = FAMILIES.get(checkpoint.architecture)
+    if home is None:
+        raise ModelFileError(checkpoint.path, f"encoders of family '{checkpoint.architecture}' are not served")
+    module, name = home.split(":")
+    return getattr(importlib.import_module(module), name)(checkpoint)
+
+
+class Head:
+    """The scores of a cross-encoder: a dense layer with tanh, where the checkpoint has one, and a row of weights."""
+
+    def __init__(self, checkpoint: Checkpoint) -> None:
+        weights, width = Weights(checkpoint), checkpoint.hparams.width
+        self._dense: Linear | None = weights.linear("cls", width, width) if "cls.weight" in weights else None
+        self._output = weights.linear("cls.output", 1, width)
+
+    def __call__(self, x: Ref) -> Ref:
+        if self._dense is not None:
+            x = ops.softcap(self._dense(x), 1.0)  # tanh
+        return self._output(x)
+
+
+class Passes:
+    """Passes of up to `capacity` rows. `run` is called on the device thread only.
+
+    `width` is how many numbers a text gets: the components of a vector, or one, its score.
+    """
+
+    def __init__(self, checkpoint: Checkpoint, backend: Any, *, capacity: int) -> None:
+        self.capacity = capacity
+        self.width = 1 if checkpoint.classifier else checkpoint.hparams.width
+        self._pooling = checkpoint.pooling
+        self._encoder = encoder_of(checkpoint)
+        self._head = Head(checkpoint) if checkpoint.classifier else None
+        self._backend = backend
+        self._program: Any = None
+
+    def prepare(self, progress: Callable[[float], None]) -> None:
+        """Bring the weights into memory and compile the pass. `progress` takes the share done."""
+        recording = self.record()
+        self._backend.prepare(recording, progress)
+        self._program = self._backend.compile(recording)
+
+    def record(self, *, keep_names: bool = False) -> Recording:
+        """The pass of `capacity` rows; its output `texts` is (texts, width)."""
+        recording = Recording(keep_names=keep_names)
+        rows, texts = recording.axis("rows", self.capacity), recording.axis("texts", self.capacity)
+        batch = Batch(*(recording.input(name, rows) for name in ("tokens", "positions", "segments", "text_of_row")))
+        pooled = self._pooled(recording, self._encoder.forward(batch), texts)
+        recording.output("texts", pooled if self._head is None else self._head(pooled))
+        return recording
+
+    def _pooled(self, recording: Recording, x: Ref, texts: Axis) -> Ref:
+        first = recording.input("first", texts)
+        if self._pooling is Pooling.MEAN:
+            return ops.mean(x, first, recording.input("count", texts))
+        return ops.select(x, first if self._pooling is Pooling.CLS else recording.input("last", texts))
+
+    def run(
+        self, tokens: NDArray[np.int32], segments: NDArray[np.int32], lengths: NDArray[np.int32]
+    ) -> NDArray[np.float32]:
+        """What each text of a pass gets, (texts, width), valid until the next pass.
+
+        `tokens` and `segments` (rows,) are those of the texts one after the other, of `lengths` (texts,) rows each.
+        """
+        if self._program is None:
+            raise RuntimeError("the passes of an unloaded model")
+        rows, texts = len(tokens), len(lengths)
+        last = np.cumsum(lengths, dtype=np.int32) - 1
+        first = last - lengths + 1
+        values = {"tokens": tokens, "segments": segments, "first": first, "last": last, "count": lengths}
+        values["positions"] = np.arange(rows, dtype=np.int32) - np.repeat(first, lengths)
+        values["text_of_row"] = np.repeat(np.arange(texts, dtype=np.int32), lengths)
+        for name, into in self._program.inputs.items():
+            into[: len(values[name])] = values[name]
+        self._program.run({"rows": rows, "texts": texts})
+        return self._program.output("texts")
+
+    def close(self) -> None:
+        """Let go of weights and programs, whoever still holds this object."""
+        self._program = None
+        del self._encoder, self._head
