@@ -55,6 +55,8 @@ def test_it_fits_every_machine_and_has_no_kernels(wheel: Path) -> None:
     assert wheel.name.endswith("-py3-none-any.whl")
     names = zipfile.ZipFile(wheel).namelist()
     assert "golem_host/kernels/library.py" in names
+    shaders = {str(path.relative_to(ROOT)) for path in ROOT.glob("golem_host/devices/vulkan/shaders/*.spv")}
+    assert shaders and shaders <= set(names)
     assert not [name for name in names if name.endswith((".so", ".dylib", ".cpp", ".h"))]
 
 

@@ -31,8 +31,12 @@ def backend_maker(name: str, settings: Mapping[str, Any]) -> Callable[[], Any]:
         from golem_host.devices.vulkan.errors import VulkanError
         from golem_host.devices.vulkan.gpu import Gpu
 
+        nonlocal which
+        physical = _physical(which)
+        # After a failure the same device is opened, wherever it stands by then.
+        which = physical.uuid
         try:
-            return VulkanBackend(Gpu(_physical(which)))
+            return VulkanBackend(Gpu(physical))
         except VulkanError as error:
             raise OperatorError(f"device {name} cannot be opened: {error}") from error
 

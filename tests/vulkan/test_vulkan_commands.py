@@ -88,7 +88,7 @@ def test_copies_and_fills(gpu: Gpu) -> None:
     np.testing.assert_array_equal(_floats(gpu, y), total + xs)
 
 
-def test_stamps_are_times_in_order(gpu: Gpu) -> None:
+def test_stamps_are_times_in_order(gpu: Gpu, monkeypatch: pytest.MonkeyPatch) -> None:
     x, y, _, _ = _vectors(gpu, 100)
     with Pass(gpu, timestamps=2) as made:
         assert made.stamp() == 0
@@ -100,6 +100,9 @@ def test_stamps_are_times_in_order(gpu: Gpu) -> None:
         gpu.wait(made.submit())
         before, after = made.times()
     assert after >= before > 0
+    monkeypatch.setattr(gpu.physical, "timestamp_bits", 0)
+    with pytest.raises(ValueError, match="has no timestamps"):
+        Pass(gpu, timestamps=1)
 
 
 def test_a_pass_keeps_its_memory(gpu: Gpu) -> None:

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+import gc
 import struct
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import numpy as np
@@ -92,3 +93,34 @@ def test_a_closed_device_refuses(other: Gpu) -> None:
     for call in (lambda: Pass(other), lambda: other.wait(1), lambda: other.arena().take(64)):
         with pytest.raises(ValueError, match="is closed"):
             call()
+
+
+def test_a_device_that_hangs_is_left_alone(physical: PhysicalDevice, monkeypatch: pytest.MonkeyPatch) -> None:
+    called: list[str] = []
+    real = physical.instance.lib
+
+    class Watched:
+        def __getattr__(self, name: str) -> Callable[..., object]:
+            def call(*arguments: object) -> object:
+                called.append(name)
+                return getattr(real, name)(*arguments)
+
+            return call
+
+    monkeypatch.setattr(physical.instance, "lib", Watched())
+    hanging = Gpu(physical)
+    view = hanging.arena().take(64)
+    made = Pass(hanging)
+    made.end()
+    hanging.wait(made.submit())
+    assert "vkWaitSemaphores" in called
+    called.clear()
+    hanging.abandon()
+    assert hanging.dead
+    with pytest.raises(DeviceLost):
+        hanging.upload(view, bytes(64))
+    made.close()
+    hanging.close()
+    del hanging, view, made
+    gc.collect()
+    assert called == []

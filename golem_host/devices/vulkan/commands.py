@@ -21,11 +21,13 @@ class Pass:
     A command that a later one depends on is followed by a barrier (`barrier=True`), which all later ones wait for;
     leave it out between commands that are independent of each other. A pass sees what passes submitted before it wrote;
     the host sees what it wrote once it has waited for it. It keeps its views' memory alive. `timestamps`: the most
-    `stamp`s there will be.
+    `stamp`s there will be; ValueError on a device that has none.
     """
 
     def __init__(self, gpu: Gpu, *, timestamps: int = 0) -> None:
         gpu.alive()
+        if timestamps and not gpu.physical.timestamp_bits:
+            raise ValueError(f"{gpu.physical.name} has no timestamps")
         self._gpu = gpu
         self._dispatches: list[tuple[Kernel, tuple[int, int, int], bytes]] = []
         self._views: list[View] = []
@@ -282,7 +284,8 @@ class _Recorded:
         arguments = (gpu.handle, self._queries, 0, self._stamps, size, ticks, 8, flags)
         if gpu.check(gpu.lib.vkGetQueryPoolResults(*arguments), "vkGetQueryPoolResults") == constant("NOT_READY"):
             raise ValueError("the pass has not finished")
-        return [tick * gpu.limits.timestamp_nanoseconds * 1e-9 for tick in ticks]
+        mask = (1 << gpu.physical.timestamp_bits) - 1
+        return [(tick & mask) * gpu.limits.timestamp_nanoseconds * 1e-9 for tick in ticks]
 
 
 def _release(gpu: Gpu, pools: list[tuple[Any, Any]], state: dict[str, int]) -> None:

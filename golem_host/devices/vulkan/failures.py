@@ -22,7 +22,7 @@ def device_errors(gpu: Gpu) -> Iterator[None]:
     try:
         yield
     except TimeoutError as error:
-        gpu.dead = True
+        gpu.abandon()
         raise DeviceFailed(f"the device {gpu.physical.name} hangs: {error}") from error
     except VulkanError as error:
         raise DeviceFailed(f"the device {gpu.physical.name} failed while computing this answer: {error}") from error

@@ -110,6 +110,16 @@ class Gpu:
         if self.dead:
             raise DeviceLost(constant("ERROR_DEVICE_LOST"), self.physical.name)
 
+    def abandon(self) -> None:
+        """Count a device that hangs as lost, and leave everything as it is: what runs on it may still use that, and
+        nothing can be waited for.
+        """
+        self.dead = True
+        with self._owned_lock:
+            for each in self._owned:
+                each.detach()
+        self._destroy.detach()
+
     def own(self, owner: Any, release: Callable[..., None], *arguments: Any) -> Callable[[], Any]:
         """Have `release(*arguments)` called once: by calling what this returns, when `owner` is collected, or at
         `close`, whichever is first.
