@@ -30,6 +30,15 @@ def test_rms_norm(vulkan: VulkanBackend, twin: CpuBackend, heads: int, n: int, k
     agree(vulkan, twin, build, {"x": activations(6, heads * n)}, units=4)
 
 
+@pytest.mark.parametrize("width", [1, 31, 384, 1025])
+def test_layer_norm(vulkan: VulkanBackend, twin: CpuBackend, width: int) -> None:
+    gain, bias = weight("F32", width, seed=1), weight("F32", width, seed=2)
+    x = activations(5, width)
+    agree(vulkan, twin, lambda x: ops.layer_norm(x, gain, bias, 1e-5), {"x": x}, units=8)
+    # Far from zero a mean has the error of its own size, and so have all values less it.
+    agree(vulkan, twin, lambda x: ops.layer_norm(x, gain, bias, 1e-5), {"x": x + 30}, units=8 if width == 1 else 256)
+
+
 @pytest.mark.parametrize(("groups", "size"), [(4, 24), (1, 131), (3, 1)])
 def test_l2_norm(vulkan: VulkanBackend, twin: CpuBackend, groups: int, size: int) -> None:
     agree(vulkan, twin, lambda x: ops.l2_norm(x, groups, size, 1e-6), {"x": activations(5, 131)}, units=4)
@@ -40,6 +49,13 @@ def test_gates(vulkan: VulkanBackend, twin: CpuBackend, gate: Callable[[Ref, Ref
     inputs = {"gate": 4 * activations(3, 300), "up": activations(3, 300, seed=2)}
     # A half-precision unit where the two tanh round to different halves.
     agree(vulkan, twin, gate, inputs, units=2**14 if gate is ops.geglu else 8)
+
+
+@pytest.mark.parametrize("scale", [0.01, 1, 4, 20])
+def test_gelu(vulkan: VulkanBackend, twin: CpuBackend, scale: float) -> None:
+    inputs = {"x": scale * activations(3, 301)}
+    agree(vulkan, twin, ops.gelu, inputs, units=2)
+    agree(vulkan, twin, ops.gelu_tanh, inputs, units=2**13)  # a unit of half precision
 
 
 @pytest.mark.parametrize("gate", [ops.swiglu, ops.geglu, ops.sigmoid_gate])

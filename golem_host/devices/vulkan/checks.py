@@ -14,6 +14,7 @@ from golem_host.devices.vulkan.state import VulkanState
 from golem_host.ops.attention import Attention
 from golem_host.ops.embedding import Rows, Select
 from golem_host.ops.recording import Axis, Command, Ref
+from golem_host.ops.texts import Mean
 
 
 @dataclass(frozen=True)
@@ -32,6 +33,8 @@ class Checks:
     """
 
     bounds: dict[Ref, set[Bound]] = field(default_factory=dict)
+    spans: set[tuple[Ref, Ref, Axis]] = field(default_factory=set)
+    """Where rows begin and how many they are, of the live rows of an axis."""
     states: dict[tuple[Ref, Ref], list[VulkanState]] = field(default_factory=dict)
 
     @staticmethod
@@ -50,6 +53,10 @@ class Checks:
                 bound(ids, table.shape[0], f"a row of {table.name}")
             elif isinstance(command.op, Select):
                 bound(command.inputs[1], command.inputs[0].axis, "a row of the pass")
+            elif isinstance(command.op, Mean):
+                x, first, count = command.inputs
+                if {first.root, count.root} <= given:
+                    checks.spans.add((first.root, count.root, x.axis))
             store = next((each for each in command.inputs if isinstance(each, VulkanCache | VulkanState)), None)
             if store is None:
                 continue
@@ -66,7 +73,8 @@ class Checks:
     @property
     def inputs(self) -> set[Ref]:
         """The inputs that are checked."""
-        return {*self.bounds, *(ref for pair in self.states for ref in pair)}
+        pairs = [*self.states, *((first, count) for first, count, _ in self.spans)]
+        return {*self.bounds, *(ref for pair in pairs for ref in pair)}
 
     def check(self, rows: Mapping[Ref, NDArray[np.int32]], live: Mapping[Axis, int]) -> None:
         """Check the live `rows` of each input, and note in the states that they have taken them.
@@ -84,6 +92,12 @@ class Checks:
                     raise IndexError(
                         f"{bound.what} was asked for that is not there: {lowest}..{highest}, there are {limit}"
                     )
+        for first, count, axis in self.spans:
+            begin, size = rows[first].astype(np.int64), rows[count]
+            wrong = np.flatnonzero((begin < 0) | (size < 1) | (begin + size > live[axis]))
+            if wrong.size:
+                at = int(begin[wrong[0]])
+                raise IndexError(f"the mean of rows {at} to {at + int(size[wrong[0]])} of {live[axis]}")
         for (slots, positions), states in self.states.items():
             follow_all(states, rows[slots], rows[positions])
 

@@ -6,7 +6,13 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from golem_host.devices.plan import plan
-from golem_host.devices.vulkan import lower_attention, lower_elementwise, lower_products, lower_recurrent
+from golem_host.devices.vulkan import (
+    lower_attention,
+    lower_elementwise,
+    lower_products,
+    lower_recurrent,
+    lower_texts,
+)
 from golem_host.devices.vulkan.dispatch import Dispatch, Lower, Lowering
 from golem_host.devices.vulkan.schedule import Step, schedule
 from golem_host.ops.recording import Command, Recording, Ref
@@ -19,6 +25,7 @@ TABLE: dict[type, Lower] = {
     **lower_elementwise.LOWER,
     **lower_attention.LOWER,
     **lower_recurrent.LOWER,
+    **lower_texts.LOWER,
 }
 """The function that lowers an operation; one without runs as its torch twin."""
 

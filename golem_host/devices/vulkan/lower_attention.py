@@ -13,11 +13,11 @@ from golem_host.ops.rope import Rope, RopeAngles, RopeStyle
 from golem_host.weights.tensor import Tensor
 
 RANGE = 128
-"""Positions whose result is made by itself and added to that of the positions before (`merge.glsl`)."""
+"""Positions whose result is made by itself and added to that of the positions before (`shaders/merge.glsl`)."""
 CHUNKS = 4
-"""Parts of a range whose sums of values are made by themselves (`attention.comp`)."""
+"""Parts of a range whose sums of values are made by themselves (`shaders/attention.glsl`)."""
 LANES = 16
-"""Threads that make weights of a query's scores (`attention.comp`)."""
+"""Threads that make weights of a query's scores (`shaders/attention.glsl`)."""
 TILE_QUERIES = 16
 """Queries that read keys and values together, at most."""
 SHARED_MEMORY = 32 << 10
@@ -67,10 +67,31 @@ def _store(
 
 
 @dataclass(frozen=True)
+class Heads:
+    """What queries attend: `kv_heads` heads, of each of which `group` query heads read keys and values."""
+
+    kv_heads: int
+    group: int
+    key_dim: int
+    value_dim: int
+
+    @property
+    def quads(self) -> int:
+        """Fours of key dimensions."""
+        return -(-self.key_dim // 4)
+
+    @property
+    def pairs(self) -> int:
+        """Pairs of value dimensions."""
+        return -(-self.value_dim // 2)
+
+
+@dataclass(frozen=True)
 class Tile:
-    """The shape of `attention.comp`: `rows` of `heads` queries each, of which a thread takes `scored` and `summed`
-    together; `splits` workgroups share its ranges, 1 when one takes them all, and `apart` sums chunks by different
-    threads. It leaves no trace in the result.
+    """The shape of a tile (`shaders/attention.glsl`), which leaves no trace in the result.
+
+    `rows` of `heads` queries each, of which a thread takes `scored` and `summed` together. `splits` workgroups share
+    its ranges, 1 when one takes them all; with `apart` a range's chunks are summed by different threads.
     """
 
     heads: int
@@ -81,38 +102,38 @@ class Tile:
     apart: bool
 
     @staticmethod
-    def of(cache: VulkanCache, group: int, rows: int, ranges: int, room: int) -> Tile:
-        """The tile for passes of `rows` rows with `group` queries of each kv head over `ranges` ranges at most.
+    def of(of: Heads, rows: int, ranges: int, room: int) -> Tile:
+        """The tile for passes of `rows` rows that attend `ranges` ranges at most.
 
         The largest that fits `room` bytes of shared memory. Raises ValueError when none does.
         """
-        for heads in (each for each in range(min(group, TILE_QUERIES), 0, -1) if group % each == 0):
-            workgroups = rows * cache.kv_heads * (group // heads)
+        for heads in (each for each in range(min(of.group, TILE_QUERIES), 0, -1) if of.group % each == 0):
+            workgroups = rows * of.kv_heads * (of.group // heads)
             splits = min(ranges, MOST_SPLITS, -(-ENOUGH_WORKGROUPS // workgroups)) if rows <= WIDEST_SPLIT else 1
             for tile_rows in range(min(rows, TILE_QUERIES // heads), 0, -1):
                 for apart in (True, False) if splits > 1 else (False,):
-                    tile = _tile(cache, heads, tile_rows, splits, apart)
-                    if tile.shared_bytes(cache) <= room:
+                    tile = _tile(of, heads, tile_rows, splits, apart)
+                    if tile.shared_bytes(of) <= room:
                         return tile
         raise ValueError(
-            f"heads of {cache.key_dim} and {cache.value_dim} values do not fit the {room} bytes that a workgroup shares"
+            f"heads of {of.key_dim} and {of.value_dim} values do not fit the {room} bytes that a workgroup shares"
         )
 
-    def shared_bytes(self, cache: VulkanCache) -> int:
+    def shared_bytes(self, of: Heads) -> int:
         """What the shader takes of a workgroup's memory."""
         queries = self.heads * self.rows
         summed = -(-queries // self.summed) * self.summed
         padded = max(summed, -(-queries // self.scored) * self.scored)
-        sums = 1 if self.splits > 1 else summed * -(-cache.value_dim // 2)
+        sums = 1 if self.splits > 1 else summed * of.pairs
         if self.apart:
-            sums = CHUNKS * summed * -(-cache.value_dim // 2)
-        return padded * (16 * -(-cache.key_dim // 4) + 4 * RANGE + 4 * LANES + 24) + 8 * sums
+            sums = CHUNKS * summed * of.pairs
+        return padded * (16 * of.quads + 4 * RANGE + 4 * LANES + 24) + 8 * sums
 
 
-def _tile(cache: VulkanCache, heads: int, rows: int, splits: int, apart: bool) -> Tile:
-    queries, pairs = heads * rows, -(-cache.value_dim // 2)
+def _tile(of: Heads, heads: int, rows: int, splits: int, apart: bool) -> Tile:
+    queries = heads * rows
     scored = _together(queries * RANGE, queries)
-    summed = _together(queries * pairs * (CHUNKS if apart else 1), queries)
+    summed = _together(queries * of.pairs * (CHUNKS if apart else 1), queries)
     return Tile(heads, rows, scored, summed, splits, apart)
 
 
@@ -128,15 +149,15 @@ def _attention(
     low: Lowering, op: Attention, out: Ref, q: Ref, cache: VulkanCache, slots: Ref, positions: Ref
 ) -> list[Dispatch]:
     heads, axis = q.shape[0], out.axis
-    group = heads // cache.kv_heads
+    of = Heads(cache.kv_heads, heads // cache.kv_heads, cache.key_dim, cache.value_dim)
     # a row attends as many positions as there are cells, or as its window has, which may begin within a range
     ranges = -(-min(op.window, cache.cells) // RANGE) + 1 if op.window else -(-cache.cells // RANGE)
-    tile = Tile.of(cache, group, axis.capacity, ranges, min(low.gpu.limits.shared_memory, SHARED_MEMORY))
+    tile = Tile.of(of, axis.capacity, ranges, min(low.gpu.limits.shared_memory, SHARED_MEMORY))
     split = tile.splits > 1
     partial = low.scratch(axis, heads, ranges, 2 + cache.value_dim) if split else out
     constants = (THREADS, cache.key_dim, cache.value_dim, cache.cells, tile.heads, tile.rows, tile.scored, tile.summed)
     buffers = [partial, q, cache.keys, cache.values, slots, positions, LIVE]
-    shape = [cache.slots, cache.kv_heads, group, ranges, op.window]
+    shape = [cache.slots, of.kv_heads, of.group, ranges, op.window]
     numbers = [axis, *shape, float(op.scale), float(op.softcap)]
     grid = (tile.splits, heads // tile.heads, axis.capacity)
     reads = [q, slots, positions]

@@ -11,7 +11,7 @@ from golem_host.ops.embedding import Select
 from golem_host.ops.experts import Mix, Route
 from golem_host.ops.gate import Gate
 from golem_host.ops.narrow import Narrow
-from golem_host.ops.norm import L2Norm, RmsNorm
+from golem_host.ops.norm import L2Norm, LayerNorm, RmsNorm
 from golem_host.ops.recording import Axis, Ref
 from golem_host.weights.tensor import Tensor
 
@@ -59,6 +59,13 @@ def _rms_norm(_: Lowering, op: RmsNorm, out: Ref, x: Ref, weight: Tensor | None)
     return [Dispatch("rms_norm", constants, buffers, numbers, grid, out.axis, [x], out, in_place=[x])]
 
 
+def _layer_norm(_: Lowering, op: LayerNorm, out: Ref, x: Ref, weight: Tensor, bias: Tensor) -> list[Dispatch]:
+    buffers = [out, x, Vector(weight), Vector(bias), LIVE]
+    constants, numbers = (_norm_threads(x.width),), [out.axis, x.width, op.eps]
+    grid = (out.axis.capacity, 1, 1)
+    return [Dispatch("layer_norm", constants, buffers, numbers, grid, out.axis, [x], out, in_place=[x])]
+
+
 def _l2_norm(_: Lowering, op: L2Norm, out: Ref, x: Ref) -> list[Dispatch]:
     numbers = [out.axis, op.groups, op.size, x.width, op.eps]
     grid = (op.groups + (op.groups * op.size < x.width), out.axis.capacity, 1)
@@ -73,11 +80,10 @@ def _norm_threads(n: int) -> int:
 
 
 def _gate(_: Lowering, op: Gate, out: Ref, gate: Ref, up: Ref | None = None) -> list[Dispatch]:
-    inputs = [gate] if up is None else [gate, up]
     constants = (int(op.activation), up is not None)
-    return by_value(
-        "gate", out, inputs if up is not None else [gate, LIVE], [], constants=constants, in_place=tuple(inputs)
-    )
+    if up is None:
+        return by_value("gate", out, [gate, LIVE], [], constants=constants, in_place=(gate,))
+    return by_value("gate", out, [gate, up], [], constants=constants, in_place=(gate, up))
 
 
 def _add(_: Lowering, op: Add, out: Ref, x: Ref, y: Ref) -> list[Dispatch]:
@@ -117,6 +123,7 @@ def _route(_: Lowering, op: Route, out: Ref, logits: Ref, scale: Tensor | None) 
 
 LOWER: dict[type, Lower] = {
     RmsNorm: _rms_norm,
+    LayerNorm: _layer_norm,
     L2Norm: _l2_norm,
     Gate: _gate,
     Add: _add,
