@@ -11,6 +11,7 @@ import httpx
 import pytest
 
 from golem_host import plugins
+from golem_host.devices.vulkan.errors import OutOfDeviceMemory
 from golem_host.devices.vulkan.gpu import Gpu
 from golem_host.devices.vulkan.physical import PhysicalDevice
 from golem_host.host import Host
@@ -68,6 +69,24 @@ def test_after_a_failed_submission_the_model_is_loaded_again(
         after = await complete(client)
         assert after.json()["choices"] == before.json()["choices"]
         assert host.registry.residents()[0].runtime is not loaded
+        assert (await client.get("/health")).json() == {"status": "ok"}
+
+    with_host(use)
+
+
+def test_memory_that_runs_out_between_passes_is_a_failure_of_the_device(
+    with_host, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def full(self: Gpu, heap: int, size: int) -> object:
+        raise OutOfDeviceMemory(FULL, "vkAllocateMemory", "the card has 3 MiB of memory left, 4 MiB more are needed")
+
+    async def use(host: Host, client: httpx.AsyncClient) -> None:
+        with monkeypatch.context() as patch:
+            patch.setattr(Gpu, "claim", full)
+            failed = await complete(client)
+        assert failed.status_code == 503
+        assert "3 MiB of memory left, 4 MiB more are needed" in failed.json()["error"]["message"]
+        assert (await complete(client)).status_code == 200
         assert (await client.get("/health")).json() == {"status": "ok"}
 
     with_host(use)

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 from golem_host.devices.device import WIDEST_PASS
 from golem_host.devices.vulkan.cache import VulkanCache
 from golem_host.devices.vulkan.errors import OutOfDeviceMemory
+from golem_host.devices.vulkan.failures import device_errors
 from golem_host.devices.vulkan.lower import lower
 from golem_host.devices.vulkan.program import Program
 from golem_host.devices.vulkan.state import VulkanState
@@ -40,8 +41,12 @@ class VulkanBackend:
         """Upload the weights that `recording` reads, make its pipelines, and take the memory that its tensors need.
 
         `progress` takes the share done. May run beside a pass, on any thread. Raises InternalError with the numbers,
-        before anything is uploaded, when the device has no room.
+        before anything is uploaded, when the device has no room; DeviceFailed when it fails.
         """
+        with device_errors(self.gpu):
+            self._prepare(recording, progress)
+
+    def _prepare(self, recording: Recording, progress: Callable[[float], None]) -> None:
         lowered = lower(self.gpu, recording)
         wanted = wanted_by(lowered.dispatches)
         weights = self.weights.missing_bytes(wanted)
@@ -64,7 +69,8 @@ class VulkanBackend:
         return self.gpu.available(self.gpu.memory_type(0xFFFFFFFF, False).heap)
 
     def compile(self, recording: Recording) -> Program:
-        return Program(self, recording)
+        with device_errors(self.gpu):
+            return Program(self, recording)
 
     def cache(
         self, *, slots: int, cells: int, kv_heads: int, key_dim: int, value_dim: int, type: CacheType = CacheType.F16

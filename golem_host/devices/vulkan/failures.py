@@ -15,7 +15,7 @@ if TYPE_CHECKING:
 
 @contextmanager
 def device_errors(gpu: Gpu) -> Iterator[None]:
-    """Turn what the driver reports while a pass runs, and a pass that never ends, into `DeviceFailed`.
+    """Turn what the driver reports while a model is loaded or computes, or a pass that never ends, into DeviceFailed.
 
     A device that hangs counts as lost: nothing waits for it again.
     """
@@ -25,4 +25,4 @@ def device_errors(gpu: Gpu) -> Iterator[None]:
         gpu.abandon()
         raise DeviceFailed(f"the device {gpu.physical.name} hangs: {error}") from error
     except VulkanError as error:
-        raise DeviceFailed(f"the device {gpu.physical.name} failed while computing this answer: {error}") from error
+        raise DeviceFailed(f"the device {gpu.physical.name} failed: {error}") from error
