@@ -1,4 +1,4 @@
-"""The chat engine on a device: logits near the CPU's, answers that do not depend on company, greedy text of real models."""
+"""The chat engine on a device: logits near the CPU's, answers that do not depend on company, greedy text."""
 
 from __future__ import annotations
 
@@ -23,9 +23,14 @@ from test_engine import GREEDY, Engine
 
 CHECKPOINTS = {"llama": "Q8_0", "qwen3": "Q4_1", "gemma3": "F32", "qwen3moe": "Q4_0"}
 """Family and type of the weights; Q8_0 and Q4_1 activations are rounded in blocks of 32."""
-NEAR = 0.01
-"""Root mean square of the difference to the CPU's over that of the values. Sums in another order differ by 1e-7, but
-activations, keys and values are rounded to 8 and 11 bits after each, where one in thousands goes the other way.
+LAYER_NEAR = 3e-4
+"""Root mean square of the difference to the CPU's over that of the values, a layer, with float weights: queries, keys,
+values and softmaxed weights are rounded to 11 bits, after sums in another order that differ by 1e-7; a few then go the
+other way.
+"""
+NEAR = 0.03
+"""The same of logits with quantized weights, where every activation is rounded to 8 bits: the CPU's own twins lie as
+far from its kernels when a sum has another order.
 """
 
 
@@ -45,12 +50,21 @@ def checkpoint(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPath
     return tiny_gguf(path, request.param, quantization=CHECKPOINTS[request.param], window=8, context=256)
 
 
-def test_every_layer_is_near_the_cpus(checkpoint: Path, backend: VulkanBackend, cpu: CpuBackend) -> None:
+@pytest.mark.parametrize("family", list(CHECKPOINTS))
+def test_every_layer_is_near_the_cpus(family: str, tmp_path: Path, backend: VulkanBackend, cpu: CpuBackend) -> None:
+    path = tiny_gguf(tmp_path / "m.gguf", family, quantization="F32", window=8, context=256)
     tokens = np.random.default_rng(1).integers(3, 60, 21).tolist()
-    found, expected = (forward(checkpoint, tokens, each, chunk=9) for each in (backend, cpu))
+    found, expected = (forward(path, tokens, each, chunk=9) for each in (backend, cpu))
     assert found.keys() == expected.keys()
-    for name in found:
-        assert apart(found[name], expected[name]) < NEAR, name
+    depths = {name: int(name.partition("-")[2] or 7) for name in found}
+    apart_by = {name: apart(found[name], expected[name]) for name in found}
+    assert all(apart_by[name] < LAYER_NEAR * (depths[name] + 1) for name in found), apart_by
+
+
+def test_quantized_weights_give_logits_near_the_cpus(checkpoint: Path, backend: VulkanBackend, cpu: CpuBackend) -> None:
+    tokens = np.random.default_rng(1).integers(3, 60, 21).tolist()
+    found, expected = (forward(checkpoint, tokens, each, chunk=9)["logits"] for each in (backend, cpu))
+    assert apart(found, expected) < NEAR
 
 
 def test_nothing_of_these_families_runs_as_a_twin(checkpoint: Path, backend: VulkanBackend) -> None:
@@ -98,16 +112,16 @@ def test_four_conversations_at_once_and_one_by_one(checkpoint: Path, backend: Vu
 def test_a_kept_prefix_and_a_copied_one_give_the_same_answer(checkpoint: Path, backend: VulkanBackend) -> None:
     engine = Engine(checkpoint, backend, context=256)
     first = engine.prompt(90, 1)
-    held = engine.answer(first)
     longer = [*first[:80], *engine.prompt(10, 2)]
     fresh = engine.answer(longer, reuse=False)
-    engine.answer(first, reuse=False)
+    for slot in engine.stepper._slots:
+        slot.forget()
+    engine.answer(first)
     kept = engine.answer(longer)
     assert kept.cached_tokens == 80 and kept.tokens == fresh.tokens
     engine.stepper._slots[kept.slot].busy = True  # so that its prefix is copied
     copied = engine.answer(longer)
     assert copied.slot != kept.slot and copied.cached_tokens >= 80 and copied.tokens == fresh.tokens
-    assert held.tokens
 
 
 @pytest.mark.parametrize("layer", [0, 1])
@@ -157,4 +171,3 @@ def test_greedy_text_is_the_cpus(
         answers.append([job.value.tokens for job in jobs])
     same = [one == other for one, other in zip(*answers, strict=True)]
     assert sum(same) >= 8, same
-
