@@ -88,7 +88,7 @@ def test_logits_have_the_same_bits_however_the_prompt_is_cut_and_in_whatever_com
             if company:
                 columns.add(3, at, other[at:cut], output=True)
             columns.add(1, at, prompt[at:cut], output=True)
-            rows = engine.passes.run(columns)
+            rows = engine.passes.run(columns).logits
             at = cut
         return rows[-1].copy()
 

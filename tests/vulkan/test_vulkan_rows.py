@@ -181,3 +181,25 @@ def test_a_bad_value_stays_in_its_row(vulkan: VulkanBackend) -> None:
     found: NDArray[np.float32] = run(vulkan, build, inputs)
     np.testing.assert_array_equal(found[[0, 3]], sound[[0, 3]])
     assert np.isnan(found[1]).all()
+
+
+@pytest.mark.parametrize(("width", "count"), [(1, 1), (512, 512), (700, 513), (3000, 2990)])
+def test_the_largest(vulkan: VulkanBackend, twin: CpuBackend, width: int, count: int) -> None:
+    x = activations(9, width)
+    x[1] = 0
+    x[2] = -np.abs(x[2])
+    x[3, count // 2] = x[3, count - 1] = 50
+    x[4, count - 1] = np.nan
+    x[5, 0] = np.inf
+    x[6, count // 3] = -np.inf
+    x[7, count:] = np.nan
+    x[8] = np.where(np.arange(width) % 2, 0, -0.0)
+
+    def maxima(x: Ref) -> Ref:
+        return ops.block_maxima(x, count)
+
+    found, expected = (run(each, maxima, {"x": x}) for each in (vulkan, twin))
+    np.testing.assert_array_equal(found, expected)
+    found, expected = (run(each, lambda x: ops.arg_largest(x, maxima(x), count), {"x": x}) for each in (vulkan, twin))
+    np.testing.assert_array_equal(found, expected)
+    assert expected[3:7, 0].tolist() == [count // 2, -1, -1, -1]

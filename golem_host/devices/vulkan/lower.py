@@ -9,6 +9,7 @@ from golem_host.devices.plan import plan
 from golem_host.devices.vulkan import (
     lower_attention,
     lower_elementwise,
+    lower_largest,
     lower_products,
     lower_recurrent,
     lower_texts,
@@ -26,6 +27,7 @@ TABLE: dict[type, Lower] = {
     **lower_attention.LOWER,
     **lower_recurrent.LOWER,
     **lower_texts.LOWER,
+    **lower_largest.LOWER,
 }
 """The function that lowers an operation; one without runs as its torch twin."""
 

@@ -8,7 +8,6 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from golem_host.devices.cpu import CpuBackend
 from golem_host.weights.gguf import open_gguf
 from golem_host_chat.families import family_of
 from golem_host_chat.passes import cells_of, record
@@ -16,7 +15,7 @@ from golem_host_chat.passes import cells_of, record
 Arrays = dict[str, NDArray[np.float32]]
 
 
-def forward(path: Path, tokens: list[int], backend: CpuBackend, *, chunk: int = 512) -> Arrays:
+def forward(path: Path, tokens: list[int], backend: Any, *, chunk: int = 512) -> Arrays:
     """Named intermediates and `logits`, (tokens, features), of all tokens, read in pieces of `chunk`."""
     with open_gguf(path) as gguf:
         family = family_of(gguf)

@@ -48,7 +48,7 @@ class Engine:
     def __init__(
         self,
         path: Path,
-        backend: CpuBackend,
+        backend: Any,
         *,
         slots: int = 4,
         context: int = 128,
