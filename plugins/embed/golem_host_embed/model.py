@@ -10,6 +10,7 @@ import numpy as np
 
 from golem_host.api import Model
 from golem_host_embed.checkpoint import Checkpoint, open_checkpoint
+from golem_host_embed.passes import require_tensors
 
 if TYPE_CHECKING:
     from golem_host.devices.device import Device
@@ -32,6 +33,7 @@ class EmbedModel(Model):
     def _read(self, path: Path) -> None:
         checkpoint = open_checkpoint(path)
         try:
+            require_tensors(checkpoint)
             self._take(checkpoint)
         finally:
             checkpoint.close()

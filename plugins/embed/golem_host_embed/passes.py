@@ -32,6 +32,13 @@ def encoder_of(checkpoint: Checkpoint) -> Encoder:
     return getattr(importlib.import_module(module), name)(checkpoint)
 
 
+def require_tensors(checkpoint: Checkpoint) -> None:
+    """Raise `ModelFileError` for a tensor that is missing or that the family cannot use."""
+    encoder_of(checkpoint)
+    if checkpoint.classifier:
+        Head(checkpoint)
+
+
 class Head:
     """The scores of a cross-encoder: a dense layer with tanh, where the checkpoint has one, and a row of weights."""
 

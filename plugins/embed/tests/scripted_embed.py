@@ -67,23 +67,19 @@ class ScriptedRuntime:
         for job in (part.job for part in batch):
             self.model.before_pass()
             self.model.seen += job.request
-            rows = np.array([make(text) for text in job.request], np.float32)
-            if self.model.poison is not None:
-                rows[[self.model.poison in text.ids for text in job.request]] = np.nan
-            job.finish(rows)
+            job.finish(np.array([make(text) for text in job.request], np.float32))
 
     def close(self) -> None:
         """Nothing is held."""
 
 
 class ScriptedModel(EmbedModel):
-    """`seen` are the texts its lane was given; those with token `poison` give no numbers."""
+    """`seen` are the texts its lane was given; `before_pass` is called on the device thread before each request."""
 
     def __init__(self, path: Path, *, name: str) -> None:
         super().__init__(path, name=name)
         self.embedding_length = WIDTH
         self.seen: list[Tokens] = []
-        self.poison: int | None = None
         self.before_pass: Callable[[], None] = lambda: None
 
     def load(self, device: Device, settings: Mapping[str, Any], progress: Callable[[float], None]) -> Any:

@@ -49,6 +49,15 @@ def test_a_model_that_cannot_be_served(tmp_path: Path) -> None:
         plugin.golem_models(settings(tmp_path, str(tiny_gguf(tmp_path / "chat.gguf"))))
 
 
+def test_tensors_that_do_not_fit(tmp_path: Path) -> None:
+    path = tiny_bert_gguf(tmp_path / "bert.gguf", metadata={"bert.block_count": 3})
+    with pytest.raises(ModelFileError, match=r"tensor 'blk\.2\.attn_q\.weight' is missing"):
+        plugin.golem_models(settings(tmp_path, str(path)))
+    path = tiny_bert_gguf(tmp_path / "rank.gguf", metadata={"bert.pooling_type": 4})
+    with pytest.raises(ModelFileError, match=r"tensor 'cls\.output\.weight' is missing"):
+        plugin.golem_models(settings(tmp_path, str(path)))
+
+
 @pytest.mark.parametrize("verbose", [False, True])
 def test_show(tmp_path: Path, verbose: bool) -> None:
     for path in (tiny_bert_directory(tmp_path / "bert"), tiny_bert_gguf(tmp_path / "bert.gguf")):

@@ -10,7 +10,6 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from golem_host.errors import InternalError
 from golem_host_embed.routes.vectors import (
     EUCLIDEAN,
     LARGEST,
@@ -18,7 +17,6 @@ from golem_host_embed.routes.vectors import (
     as_base64,
     as_numbers,
     normalized,
-    require_finite,
     unit,
 )
 
@@ -63,11 +61,3 @@ def test_writing() -> None:
     row = np.array([0.1, -2.5, 3e-8], np.float32)
     assert np.float32(json.loads(as_numbers(row))).tolist() == row.tolist()
     assert np.frombuffer(base64.b64decode(json.loads(as_base64(row))), "<f4").tolist() == row.tolist()
-
-
-def test_rows_that_are_no_numbers() -> None:
-    rows = np.zeros((3, 2), np.float32)
-    require_finite(rows)
-    rows[1, 0] = np.inf
-    with pytest.raises(InternalError, match="no finite numbers for text 1"):
-        require_finite(rows)

@@ -12,7 +12,7 @@ from golem_host.http.disconnect import result_or_disconnect
 from golem_host.http.off_loop import off_loop
 from golem_host.http.requestlog import log_note
 from golem_host.http.writing import json_bytes
-from golem_host_embed.routes.vectors import Rows, require_finite, size_of
+from golem_host_embed.routes.vectors import Rows, size_of
 from golem_host_embed.tokens import Tokens
 
 if TYPE_CHECKING:
@@ -27,7 +27,7 @@ async def computed(
 ) -> tuple[Rows, int]:
     """The rows (texts, width) of the texts that `prepare` tokenizes, and how many tokens they had.
 
-    Raises what `prepare` raises, `InternalError` for rows that are not numbers, `ClientLeft`.
+    Raises what `prepare` raises, what the lane fails the job with, and `ClientLeft`.
     """
     with runtime.lane.arriving():
         texts = await off_loop(request, prepare)
@@ -40,7 +40,6 @@ async def computed(
     if job.started is not None and job.ended is not None:
         note.waited_ms = (job.started - job.created) * 1e3
         note.prompt_ms = (job.ended - job.started) * 1e3
-    require_finite(rows)
     return rows, count
 
 

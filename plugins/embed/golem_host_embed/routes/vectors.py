@@ -8,7 +8,6 @@ import math
 import numpy as np
 from numpy.typing import NDArray
 
-from golem_host.errors import InternalError
 from golem_host.http.writing import json_bytes
 
 Rows = NDArray[np.float32]
@@ -18,13 +17,6 @@ RAW, LARGEST, EUCLIDEAN = -1, 0, 2
 _INT16 = 32760.0
 """What the largest component becomes with `LARGEST`."""
 _SMALLEST = 1e-12
-
-
-def require_finite(rows: Rows) -> None:
-    """Raise `InternalError` naming the first text whose row (texts, width) is not made of numbers."""
-    good = np.isfinite(rows).all(axis=1)
-    if not good.all():
-        raise InternalError(f"the model gave no finite numbers for text {int(good.argmin())}")
 
 
 def unit(rows: Rows, dimensions: int | None = None) -> Rows:
