@@ -9,6 +9,7 @@ layout(constant_id = 1) const int WEIGHTING = 0;  // SOFTMAX, SOFTMAX_CHOSEN, SI
 layout(constant_id = 2) const bool HAS_SCALE = false;
 
 #include "math.glsl"
+#include "ordered.glsl"
 #include "sum.glsl"
 
 layout(std430, set = 0, binding = 0) buffer Out { ivec2 result[]; };
@@ -21,35 +22,22 @@ layout(push_constant) uniform Numbers {
   float factor;
 };
 
-// Floats as whole numbers in the same order, -0 and 0 the same, NaN at the bottom.
-uint ordered(float x) {
+// A logit as a whole number in the same order, -0 and 0 the same, infinities at the ends and NaN at the bottom.
+uint rank(float x) {
   const uint bits = floatBitsToUint(x);
   if ((bits & 0x7fffffffu) > 0x7f800000u) return 0u;
   if (bits == 0x80000000u) return 0x80000000u;
   return (bits & 0x80000000u) != 0u ? ~bits : bits | 0x80000000u;
 }
 
-// Of an expert's logit and its number the larger: a larger logit, or the same and a lower number.
-bool before(uvec2 a, uvec2 b) { return a.x > b.x || (a.x == b.x && a.y < b.y); }
-
-shared uvec2 best[gl_WorkGroupSize.x];
-
 // The first expert after `last` in falling order.
 uvec2 next_after(uvec2 last, bool any, uint at) {
-  const uint t = gl_LocalInvocationID.x;
   uvec2 mine = uvec2(0u, 0xffffffffu);
-  for (uint i = t; i < experts; i += gl_WorkGroupSize.x) {
-    const uvec2 each = uvec2(ordered(logits[at + i]), i);
+  for (uint i = gl_LocalInvocationID.x; i < experts; i += gl_WorkGroupSize.x) {
+    const uvec2 each = uvec2(rank(logits[at + i]), i);
     if ((any || before(last, each)) && before(each, mine)) mine = each;
   }
-  barrier();
-  best[t] = mine;
-  barrier();
-  for (uint n = gl_WorkGroupSize.x / 2; n > 0; n /= 2) {
-    if (t < n && before(best[t + n], best[t])) best[t] = best[t + n];
-    barrier();
-  }
-  return best[0];
+  return best(mine);
 }
 
 void main() {
