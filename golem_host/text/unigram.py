@@ -67,14 +67,14 @@ class UnigramModel:
     @cached_property
     def _pieces(self) -> dict[str, tuple[int, float]]:
         """Id and score of every piece a text may have; a float32 score is exact in the sums, which are double."""
-        types, scores = self.vocab.types, self.vocab.scores
-        matched = np.isin(types, _MATCHED)
-        pieces = {}
-        for token, id in self.vocab.ids.items():
-            if matched[id]:
-                score = 0.0 if types[id] == TokenType.USER_DEFINED else scores[id]
-                pieces[token.decode("utf-8", "surrogateescape")] = (id, score)
-        return pieces
+        types = self.vocab.types
+        matched = np.isin(types, _MATCHED).tolist()
+        scores = np.where(types == TokenType.USER_DEFINED, 0.0, self.vocab.scores).tolist()
+        return {
+            token.decode("utf-8", "surrogateescape"): (id, scores[id])
+            for token, id in self.vocab.ids.items()
+            if matched[id]
+        }
 
     @cached_property
     def _longest(self) -> int:
@@ -82,9 +82,8 @@ class UnigramModel:
 
     @cached_property
     def _unknown_score(self) -> float:
-        normal = [score for score, kind in zip(self.vocab.scores, self.vocab.types, strict=True) if kind == 1]
-        least = min(normal, default=np.finfo(np.float32).max)
-        return float(np.float32(least) - _UNKNOWN_PENALTY)
+        normal = np.array(self.vocab.scores, np.float32)[self.vocab.types == TokenType.NORMAL]
+        return float(np.min(normal, initial=np.finfo(np.float32).max) - _UNKNOWN_PENALTY)
 
     def _word(self, word: str) -> list[int]:
         """Viterbi over the characters; of equal sums the first found counts."""

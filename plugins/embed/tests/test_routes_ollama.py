@@ -83,7 +83,7 @@ def test_nothing_to_embed_loads_or_unloads(tmp_path: Path) -> None:
             ("/api/embed", {"input": []}, {"model": "scripted", "embeddings": []}),
             ("/api/embed", {}, {"model": "scripted", "embeddings": []}),
             ("/api/embeddings", {"prompt": ""}, {"embedding": []}),
-            ("/api/embeddings", {}, {"embedding": []}),
+            ("/api/embeddings", {"input": "the field of the newer route"}, {"embedding": []}),
         ):
             for keep_alive, stays in ((0, False), ("5m", True)):
                 answer = await served.post(path, model="scripted", keep_alive=keep_alive, **body)
