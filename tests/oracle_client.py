@@ -47,6 +47,13 @@ class Oracle:
         """Every layer of a transformers forward pass: names as tests/oracle/transformers_layers.py says."""
         return self._ask("transformers_layers.py", {"model": str(model), "tokens": tokens})
 
+    def encoder(self, folder: Path, texts: list[list[int]], segments: list[list[int]]) -> NDArray[np.float32]:
+        """What an encoder of transformers gives each text: see tests/oracle/transformers_encoder.py."""
+        weights = folder / "model.safetensors"
+        return self._ask("transformers_encoder.py", {"model": str(weights), "texts": texts, "segments": segments})[
+            "out"
+        ]
+
     def mixture(self, weights: Path, **request: Any) -> NDArray[np.float32]:
         """What an expert mixture of transformers gives: members as tests/oracle/transformers_mixture.py says."""
         return self._ask("transformers_mixture.py", {"model": str(weights), **request})["out"]

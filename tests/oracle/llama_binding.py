@@ -123,6 +123,9 @@ def load() -> c.CDLL:
         ("llama_batch_init", Batch, (integer, integer, integer)),
         ("llama_batch_free", None, (Batch,)),
         ("llama_decode", integer, (pointer, Batch)),
+        ("llama_encode", integer, (pointer, Batch)),
+        ("llama_model_n_embd", integer, (pointer,)),
+        ("llama_get_embeddings_seq", c.POINTER(c.c_float), (pointer, integer)),
         ("llama_get_logits_ith", c.POINTER(c.c_float), (pointer, integer)),
         ("llama_tokenize", integer, (pointer, text, integer, integers, integer, flag, flag)),
         ("llama_token_to_piece", integer, (pointer, integer, text, integer, integer, flag)),
@@ -175,8 +178,11 @@ class Llama:
         flash: bool = False,
         watch: Sequence[str] = (),
         vocab_only: bool = False,
+        sequences: int = 1,
+        embeddings: bool = False,
     ) -> None:
-        """`chunk`: tokens of one physical batch. `watch`: names of intermediates without their layer; `seen` keeps
+        """`chunk`: tokens of one physical batch. `sequences`: texts of one; with `embeddings` they give vectors instead
+        of logits. `watch`: names of intermediates without their layer; `seen` keeps
         those of the last batch, float32 (tokens, features) or (tokens, heads, head width). With `vocab_only` it
         tokenizes and nothing else."""
         params = LIB.llama_model_default_params()
@@ -198,6 +204,8 @@ class Llama:
         settings.n_ctx = context
         settings.n_batch = settings.n_ubatch = chunk
         settings.n_outputs_max_per_seq = chunk
+        settings.n_seq_max = sequences
+        settings.embeddings = embeddings
         settings.n_threads = settings.n_threads_batch = threads
         settings.flash_attn_type = int(flash)
         settings.type_k = settings.type_v = cache_type
@@ -264,6 +272,22 @@ class Llama:
                     rows.append(np.ctypeslib.as_array(row, (self.vocab_size,)).copy())
             self.position += len(part)
         return np.stack(rows)
+
+    def embed(self, texts: Sequence[Sequence[int]], width: int | None = None) -> np.ndarray:
+        """What the file's pooling gives for each text, all in one batch, not normalised: float32 (texts, `width`),
+        without it the model's width."""
+        batch = self._batch
+        batch.n_tokens = sum(map(len, texts))
+        places = ((text, position, token) for text, ids in enumerate(texts) for position, token in enumerate(ids))
+        for index, (text, position, token) in enumerate(places):
+            batch.token[index], batch.pos[index] = token, position
+            batch.n_seq_id[index], batch.seq_id[index][0], batch.logits[index] = 1, text, True
+        status = LIB.llama_encode(self.context, batch)
+        if status:
+            raise RuntimeError(f"llama_encode returned {status}")
+        width = width or LIB.llama_model_n_embd(self.model)
+        rows = (LIB.llama_get_embeddings_seq(self.context, text) for text in range(len(texts)))
+        return np.stack([np.ctypeslib.as_array(row, (width,)).copy() for row in rows])
 
     def _evaluated(self, pointer: int, ask: bool, _: int) -> bool:
         tensor = Tensor.from_address(pointer)

@@ -8,6 +8,7 @@ tokenize  texts, add_special, parse_special, vocab_only (false: the file has wei
           -> {"tokens": [[id]], "pieces": [[hex bytes]]}
 logits    tokens, every (false)                            -> npz `logits` float32 (1 or tokens, vocabulary)
 layers    tokens, watch (names without layer)              -> npz `<name>-<layer>` (tokens, features) and `logits`
+embed     texts: [[id]], width (optional)                  -> npz `vectors` float32 (texts, width), pooled
 greedy    prompts: [text or ids], count, top (10), add_special, parse_special, stop_at_end (true)
           -> {"prompts": [{"prompt": [id], "tokens": [id], "text": str, "steps": [[[id, logprob], ...top]]}]}
 speed     tokens, count, repeats                           -> {"prompt_rate", "draw_rate"}: medians, tokens per second
@@ -24,7 +25,7 @@ from llama_binding import F16, F32, Llama
 from serving import serve
 
 
-def open_model(request: dict[str, Any], tokens: int, watch: tuple[str, ...] = ()) -> Llama:
+def open_model(request: dict[str, Any], tokens: int, watch: tuple[str, ...] = (), texts: int = 0) -> Llama:
     return Llama(
         request["model"],
         context=request.get("context", tokens),
@@ -35,6 +36,8 @@ def open_model(request: dict[str, Any], tokens: int, watch: tuple[str, ...] = ()
         flash=request.get("flash", False),
         watch=watch,
         vocab_only=request.get("vocab_only", False),
+        sequences=max(1, texts),
+        embeddings=texts > 0,
     )
 
 
@@ -62,6 +65,14 @@ def layers(request: dict[str, Any]) -> dict[str, Any]:
     tokens = request["tokens"]
     with open_model(request | {"chunk": len(tokens)}, len(tokens), tuple(request["watch"])) as llama:
         np.savez(request["output"], logits=llama.feed(tokens, every=True), **llama.seen)
+    return {}
+
+
+def embed(request: dict[str, Any]) -> dict[str, Any]:
+    texts = request["texts"]
+    tokens = -(-sum(map(len, texts)) // len(texts)) * len(texts)  # another number of tokens fails an assertion
+    with open_model(request | {"chunk": tokens}, tokens, texts=len(texts)) as llama:
+        np.savez(request["output"], vectors=llama.embed(texts, request.get("width")))
     return {}
 
 
@@ -107,7 +118,8 @@ def speed(request: dict[str, Any]) -> dict[str, Any]:
     return {"prompt_rate": statistics.median(prompt_rates), "draw_rate": statistics.median(draw_rates)}
 
 
-COMMANDS = {"tokenize": tokenize, "logits": logits, "layers": layers, "greedy": greedy, "speed": speed}
+COMMANDS = {"tokenize": tokenize, "logits": logits, "layers": layers, "embed": embed, "greedy": greedy}
+COMMANDS |= {"speed": speed}
 
 
 if __name__ == "__main__":

@@ -1,0 +1,176 @@
+"""Loaded models on a device: requests of many texts, requests at once, and the one with the damaged text."""
+
+from __future__ import annotations
+
+import asyncio
+import threading
+from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+from numpy.typing import NDArray
+
+from encoder_checks import random_texts
+from golem_host.api import InternalError, Job, ModelFileError, RequestError, Unavailable
+from golem_host.devices.cpu import CpuBackend
+from golem_host.devices.device import Device
+from golem_host.testing.tiny_encoder import tiny_bert_directory, tiny_bert_gguf, tiny_nomic_gguf
+from golem_host_embed import runtime as runtime_module
+from golem_host_embed.model import EmbedModel
+from golem_host_embed.runtime import EmbedRuntime
+from golem_host_embed.tokens import Tokens
+
+SETTINGS: dict[str, Any] = {"queue": 64}
+VOCAB = 60
+
+
+@pytest.fixture
+def device() -> Iterator[Device]:
+    device = Device("cpu", lambda: CpuBackend(threads=2))
+    device.start()
+    yield device
+    device.stop()
+
+
+def load(path: Path, device: Device) -> EmbedRuntime:
+    runtime = EmbedModel(path).load(device, SETTINGS, lambda share: None)
+    device.attach(runtime.lane)
+    return runtime
+
+
+def texts_of(lists: list[list[int]]) -> list[Tokens]:
+    return [Tokens(ids, []) for ids in lists]
+
+
+def answer(job: Job[Any]) -> NDArray[np.float32]:
+    return asyncio.run(job.result())
+
+
+def test_vectors_come_in_the_order_of_the_texts(tmp_path: Path, device: Device) -> None:
+    runtime = load(tiny_nomic_gguf(tmp_path / "m.gguf"), device)
+    texts = texts_of(random_texts(20, VOCAB))
+    vectors = answer(runtime.submit(texts))
+    assert vectors.shape == (20, runtime.width) == (20, 64) and vectors.dtype == np.float32
+    for at in (0, 7, 19):
+        assert answer(runtime.submit(texts[at : at + 1])).tobytes() == vectors[at : at + 1].tobytes()
+    assert not np.allclose(np.linalg.norm(vectors, axis=1), 1)
+
+
+def test_a_request_over_the_budget_is_cut(tmp_path: Path, device: Device) -> None:
+    """... and another is answered before it is through."""
+    runtime = load(tiny_bert_gguf(tmp_path / "m.gguf", layers=1), device)
+    texts = texts_of(random_texts(1200, VOCAB, longest=64))
+    assert sum(map(len, texts)) > 8 * runtime_module.PASS_ROWS
+    large = runtime.submit(texts)
+    while runtime.lane.passes == 0 and large.end is None:
+        pass
+    small = runtime.submit(texts[5:6])
+    alone = answer(small)
+    assert large.end is None
+    vectors = answer(large)
+    assert vectors[5:6].tobytes() == alone.tobytes()
+    assert runtime.lane.passes >= 9
+    backwards = answer(runtime.submit(texts[::-1]))
+    assert backwards[::-1].tobytes() == vectors.tobytes()
+
+
+def test_concurrent_requests_get_what_they_get_alone(tmp_path: Path, device: Device) -> None:
+    runtime = load(tiny_nomic_gguf(tmp_path / "m.gguf", quantization="Q8_0", width=64, ff_width=96), device)
+    requests = [texts_of(random_texts(1 + seed % 5, VOCAB, seed=seed)) for seed in range(24)]
+    alone = [answer(runtime.submit(request)).tobytes() for request in requests]
+    with ThreadPoolExecutor(8) as clients:
+        together = list(clients.map(lambda request: answer(runtime.submit(request)).tobytes(), requests))
+    assert together == alone
+
+
+def test_requests_that_arrive_during_a_pass_share_the_next(
+    tmp_path: Path, device: Device, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    runtime = load(tiny_bert_gguf(tmp_path / "m.gguf", layers=1), device)
+    entered, go, passes = threading.Event(), threading.Event(), []
+    run = runtime._passes.run
+
+    def slow(tokens: Any, segments: Any, lengths: NDArray[np.int32]) -> Any:
+        passes.append(len(lengths))
+        entered.set()
+        assert go.wait(30)
+        return run(tokens, segments, lengths)
+
+    monkeypatch.setattr(runtime._passes, "run", slow)
+    first = runtime.submit(texts_of([[2, 5, 3]]))
+    assert entered.wait(30)
+    others = [runtime.submit(texts_of(random_texts(3, VOCAB))) for _ in range(4)]
+    go.set()
+    for job in (first, *others):
+        answer(job)
+    assert passes == [1, 12]
+
+
+def damage(path: Path, token: int) -> None:
+    """Make the embedding of a token NaN."""
+    folder = path / "model.safetensors"
+    raw = bytearray(folder.read_bytes())
+    from golem_host.weights import open_safetensors
+
+    with open_safetensors(folder) as file:
+        table = file.tensors["embeddings.word_embeddings.weight"]
+        row = table.data[token * table.row_bytes : (token + 1) * table.row_bytes].tobytes()
+    at = bytes(raw).index(row)
+    raw[at : at + 4] = np.float32(np.nan).tobytes()
+    folder.write_bytes(raw)
+
+
+def test_a_text_that_is_not_finite_fails_its_request_alone(tmp_path: Path, device: Device) -> None:
+    folder = tiny_bert_directory(tmp_path / "bert")
+    damage(folder, 50)
+    runtime = load(folder, device)
+    with runtime.lane.arriving():
+        good = runtime.submit(texts_of([[2, 5, 3], [2, 9, 9, 3]]))
+        bad = runtime.submit(texts_of([[2, 7, 3], [2, 50, 3]]))
+        other = runtime.submit(texts_of([[2, 5, 3]]))
+    vectors = answer(good)
+    with pytest.raises(InternalError, match="for text 1 is not finite"):
+        answer(bad)
+    assert answer(other).tobytes() == vectors[:1].tobytes()
+
+
+def test_a_token_that_is_not_there_fails_its_request_alone(tmp_path: Path, device: Device) -> None:
+    runtime = load(tiny_bert_gguf(tmp_path / "m.gguf"), device)
+    with runtime.lane.arriving():
+        bad, good = runtime.submit(texts_of([[2, 10**6, 3]])), runtime.submit(texts_of([[2, 5, 3]]))
+    with pytest.raises(RequestError):
+        answer(bad)
+    assert np.isfinite(answer(good)).all()
+
+
+@pytest.mark.parametrize("lengths", [[], [0], [5, 0], [129]])
+def test_texts_that_no_pass_takes(tmp_path: Path, device: Device, lengths: list[int]) -> None:
+    runtime = load(tiny_bert_gguf(tmp_path / "m.gguf", context=128), device)
+    with pytest.raises(ValueError, match="texts of 1 to 128 tokens"):
+        runtime.submit(texts_of([[5] * n for n in lengths]))
+
+
+def test_scores_of_pairs(tmp_path: Path, device: Device) -> None:
+    runtime = load(tiny_bert_directory(tmp_path / "cross", classifier=True), device)
+    pairs = runtime.tokens.pairs("hello", ["the king", "queen of the world"], runtime.context)
+    scores = answer(runtime.submit(pairs))
+    assert scores.shape == (2, 1)
+    one_segment = [Tokens(pair.ids, []) for pair in pairs]
+    assert not np.array_equal(answer(runtime.submit(one_segment)), scores)
+
+
+def test_a_closed_model(tmp_path: Path, device: Device) -> None:
+    runtime = load(tiny_bert_gguf(tmp_path / "m.gguf"), device)
+    device.detach(runtime.lane)
+    runtime.close()
+    with pytest.raises(Unavailable):
+        runtime.submit(texts_of([[2, 5, 3]]))
+
+
+def test_a_file_that_lacks_a_tensor_is_not_loaded(tmp_path: Path, device: Device) -> None:
+    path = tiny_bert_gguf(tmp_path / "m.gguf", metadata={"bert.block_count": 3})
+    with pytest.raises(ModelFileError, match=r"blk\.2\.attn_q\.weight' is missing"):
+        load(path, device)
