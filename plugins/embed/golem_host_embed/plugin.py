@@ -4,9 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from pathlib import Path
+from typing import TYPE_CHECKING
 
-from golem_host.api import DemoModel, Identified, Model, ModelFileError, Route, Setting, Settings, hookimpl
+from golem_host.api import DemoModel, Identified, Model, ModelFileError, Route, Setting, Settings, Workload, hookimpl
 from golem_host.config import device, named_path
+
+if TYPE_CHECKING:
+    from golem_host_embed.runtime import EmbedRuntime
 
 GOLEM_HOST_API = 1
 
@@ -114,6 +118,13 @@ def golem_identify(path: Path, settings: Settings) -> Identified | None:
 @hookimpl
 def golem_demo() -> Sequence[DemoModel]:
     return [DEMO]
+
+
+@hookimpl
+def golem_bench(runtime: EmbedRuntime) -> Sequence[Workload]:
+    from golem_host_embed.workloads import workloads
+
+    return workloads(runtime)
 
 
 def _size(path: Path) -> int:
