@@ -136,23 +136,32 @@ def test_a_model_split_between_device_and_cpu_is_near_the_cpus(
 
 
 PROMPTS = (
+    "1, 2, 3, 4, 5, 6, 7,",
+    "100 101 102 103 104 105",
+    "2, 4, 6, 8, 10, 12,",
+    "5, 10, 15, 20, 25,",
+    "10, 20, 30, 40, 50,",
+    "2001, 2002, 2003, 2004,",
+    "1. one\n2. two\n3. three\n4.",
+    "1 1 1 1 1 1 1 1 1",
     "The capital of France is",
-    "Once upon a time there was a",
-    "Water boils at",
-    "The three primary colours are",
-    "def add(a, b):",
-    "The opposite of hot is",
-    "My favourite food is",
-    "In the year 1969",
-    "The sun rises in the",
-    "One two three four",
+    "one fish two fish one fish two fish one fish",
 )
+"""The first eight are those, of many tried, whose 32 tokens leave the models least in doubt: on the CPU the likeliest
+logit is never less than 0.9 above the second. Where it is nearer, rounding decides the text: see `NEAR_TIE`.
+"""
+NEAR_TIE = 0.5
+"""How far below the CPU's likeliest logit the device's choice may be where texts part. Activations are rounded to 8
+bits before every product: one that goes the other way moves a value by 1/127 of its block's largest, and after thirty
+layers the logits of these models, whose deviation is 3 to 4, by about 0.1.
+"""
 
 
 @pytest.fixture(scope="module")
 def tiny_qwen3(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """Of float weights: the logits of random ones lie so near to each other that rounding decides many."""
     path = tmp_path_factory.mktemp("qwen3") / "qwen3.gguf"
-    return tiny_gguf(path, "qwen3", quantization="Q4_0", context=256, width=128)
+    return tiny_gguf(path, "qwen3", quantization="F32", context=256, width=128)
 
 
 @pytest.mark.slow
@@ -162,12 +171,18 @@ def test_greedy_text_is_the_cpus(
 ) -> None:
     """For at least 8 of 10 prompts of 32 tokens; the others part at near ties."""
     path = request.getfixturevalue(model)
-    engines = [Engine(path, each, slots=10, context=64) for each in (backend, cpu)]
-    answers = []
+    engines = [Engine(path, each, slots=len(PROMPTS), context=96) for each in (backend, cpu)]
+    prompts = [engines[0].tokenizer.encode(text) for text in PROMPTS]
+    answers: list[list[list[int]]] = []
     for engine in engines:
-        prompts = [engine.tokenizer.encode(text, add_special=True) for text in PROMPTS]
         jobs = [engine.submit(prompt, tokens=32) for prompt in prompts]
         engine.run()
         answers.append([job.value.tokens for job in jobs])
-    same = [one == other for one, other in zip(*answers, strict=True)]
-    assert sum(same) >= 8, same
+    parted = [case for case in zip(prompts, *answers, strict=True) if case[1] != case[2]]
+    for prompt, found, expected in parted:
+        at = next(i for i, (one, other) in enumerate(zip(found, expected, strict=False)) if one != other)
+        columns = Columns()
+        columns.add(0, 0, [*prompt, *expected[:at]], output=True)
+        logits = engines[1].passes.run(columns).logits[0]
+        assert logits[expected[at]] - logits[found[at]] < NEAR_TIE
+    assert len(parted) <= 2, parted
