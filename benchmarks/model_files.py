@@ -1,4 +1,4 @@
-"""The files that are measured: two real checkpoints, and shapes that are made when they are missing."""
+"""The files that are measured: three real checkpoints, and shapes that are made when they are missing."""
 
 from __future__ import annotations
 
@@ -13,15 +13,16 @@ from shapes import SHAPES, write_shape
 REAL = {
     "smollm2": ("SmolLM2-135M-Instruct.Q4_1.gguf", "GOLEM_TEST_SMOLLM2"),
     "gemma3": ("gemma-3-270m-q4_k_m.gguf", "GOLEM_TEST_GEMMA3"),
+    "minilm": ("all-MiniLM-L6-v2", "GOLEM_TEST_MINILM"),
 }
 
 
 def model_file(name: str, folder: Path) -> Path:
-    """The file of a real model (where its variable says, else in the model folder), or of a shape in `folder`."""
+    """A real model (a file or directory: where its variable says, else in the model folder), or a shape in `folder`."""
     if name in REAL:
         file, variable = REAL[name]
         path = Path(os.environ.get(variable) or cache_folder() / file)
-        if not path.is_file():
+        if not path.exists():
             sys.exit(f"{path} is missing: set {variable}, or run python tests/fetch_test_models.py")
         return path
     path = folder / f"{name}.gguf"

@@ -16,7 +16,7 @@ from golem_host.kernels import library
 from golem_host.tables import table
 from resident import WANTED, Memory
 from results import Result
-from rows import IK_LLAMA, LLAMA_SERVER
+from rows import IK_LLAMA, LLAMA_SERVER, SENTENCE_TRANSFORMERS
 from servers import Size, interpreter
 
 HEADINGS = ("FILE", "WORK", "PEER", "GOLEM-HOST", "PEER'S", "RATIO", "RATIOS SEEN", "WANTED", "")
@@ -35,6 +35,9 @@ def setting(size: Size, rounds: int, peers: set[str]) -> dict[str, str]:
         facts[LLAMA_SERVER] = _llama_version()
     if IK_LLAMA in peers:
         facts[IK_LLAMA] = f"ik-llama-cpp-python {_package(interpreter('GOLEM_IK_PYTHON'), 'ik-llama-cpp-python')}"
+    if SENTENCE_TRANSFORMERS in peers:
+        python = interpreter("GOLEM_ST_PYTHON")
+        facts[SENTENCE_TRANSFORMERS] = f"{_package(python, SENTENCE_TRANSFORMERS)}, torch {_package(python, 'torch')}"
     slots = f"{size.slots} slots of {size.context // size.slots} positions"
     facts["measured"] = f"{size.threads} threads, {slots}; medians of {rounds} rounds"
     return facts

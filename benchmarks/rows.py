@@ -13,6 +13,7 @@ from model_files import weights_read
 from servers import Server
 
 LLAMA_SERVER, IK_LLAMA, PLAIN_READ = "llama-server", "ik_llama.cpp", "plain read"
+SENTENCE_TRANSFORMERS = "sentence-transformers"
 
 Measure = Callable[[Any, Random], float]
 

@@ -1,10 +1,11 @@
-"""The programs under comparison, each in a process of its own: golem-host, llama.cpp's server, ik_llama.cpp.
+"""The programs under comparison, each in a process of its own: golem-host, llama.cpp's server, others.
 
 Whoever is compared reads prompts and answers; token ids go in, so that all get the same work.
 
 GOLEM_LLAMA_SERVER     a llama-server binary; without it llama.cpp's server is xllamacpp's, in
 GOLEM_ORACLE_PYTHON    an interpreter with golem-host's `oracle` extra
 GOLEM_IK_PYTHON        an interpreter with `ik-llama-cpp-python`
+GOLEM_ST_PYTHON        an interpreter with `sentence-transformers`
 """
 
 from __future__ import annotations
@@ -16,11 +17,11 @@ import socket
 import subprocess
 import sys
 import time
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Protocol
+from typing import Any, Protocol
 
 import httpx
 
@@ -67,45 +68,74 @@ class Server:
         if (usage["prompt_tokens"], usage["completion_tokens"]) != (len(prompt), count):
             raise RuntimeError(f"asked for {count} tokens after {len(prompt)}, got {usage}")
 
+    def embed(self, texts: Sequence[str] | Sequence[list[int]]) -> float:
+        """Seconds from the request to its last byte. Raises RuntimeError when a vector is missing."""
+        started = time.perf_counter()
+        reply = self.client.post("/v1/embeddings", json={"input": texts, "encoding_format": "base64"})
+        seconds = time.perf_counter() - started
+        reply.raise_for_status()
+        if len(reply.json()["data"]) != len(texts):
+            raise RuntimeError(f"asked for {len(texts)} vectors, got {len(reply.json()['data'])}")
+        return seconds
+
 
 @dataclass(frozen=True)
 class Oracle:
-    """A script of tests/oracle that reads prompts in its own process."""
+    """A script of tests/oracle that computes in its own process; times are as it measured them, without HTTP."""
 
     process: subprocess.Popen[str]
 
     def read(self, tokens: list[int]) -> float:
-        """As the script itself measured it: no HTTP, and no token drawn."""
+        """No token is drawn."""
+        return self._seconds({"tokens": tokens})
+
+    def embed(self, texts: Sequence[str]) -> float:
+        return self._seconds(texts)
+
+    def _seconds(self, request: Any) -> float:
         assert self.process.stdin is not None and self.process.stdout is not None
-        print(json.dumps({"tokens": tokens}), file=self.process.stdin, flush=True)
+        print(json.dumps(request), file=self.process.stdin, flush=True)
         reply = json.loads(self.process.stdout.readline() or '{"error": "it ended"}')
         if "error" in reply:
-            raise RuntimeError(f"ik_llama.cpp: {reply['error']}")
+            raise RuntimeError(f"{self.process.args}: {reply['error']}")
         return reply["seconds"]
 
 
 @contextmanager
 def golem_host(model: Path, size: Size) -> Iterator[Server]:
     flags = ["--parallel", str(size.slots), "--context", str(size.context), "--threads", str(size.threads)]
-    flags += ["--enable", "chat", "--chat-model", str(model), "--addr", "127.0.0.1:0"]
-    with (
-        _started([sys.executable, "-P", "-m", "golem_host", *flags]) as process,
-        _ready(model, process, None) as server,
-    ):
+    with _golem_host(model, ["--enable", "chat", "--chat-model", str(model), *flags]) as server:
         yield server
 
 
 @contextmanager
-def llama_server(model: Path, size: Size) -> Iterator[Server]:
-    """llama.cpp's server with the same slots."""
+def golem_host_embed(model: Path, size: Size) -> Iterator[Server]:
+    flags = ["--enable", "embed", "--embed-model", str(model), "--threads", str(size.threads)]
+    with _golem_host(model, flags) as server:
+        yield server
+
+
+@contextmanager
+def _golem_host(model: Path, flags: list[str]) -> Iterator[Server]:
+    command = [sys.executable, "-P", "-m", "golem_host", *flags, "--addr", "127.0.0.1:0"]
+    with _started(command) as process, _ready(model, process, None) as server:
+        yield server
+
+
+@contextmanager
+def llama_server(model: Path, size: Size, *, embeddings: int = 0) -> Iterator[Server]:
+    """llama.cpp's server with the same slots; with `embeddings` for vectors, in batches of so many tokens."""
     if binary := os.environ.get("GOLEM_LLAMA_SERVER"):
         port = _free_port()
         flags = ["--model", str(model), "--host", "127.0.0.1", "--port", str(port), "--parallel", str(size.slots)]
         flags += ["--ctx-size", str(size.context), "--threads", str(size.threads)]
+        if embeddings:
+            flags += ["--embeddings", "--batch-size", str(embeddings), "--ubatch-size", str(embeddings)]
         with _started([binary, *flags]) as process, _ready(model, process, f"http://127.0.0.1:{port}") as server:
             yield server
     else:
         request = {"model": str(model), "slots": size.slots, "context": size.context, "threads": size.threads}
+        request["embeddings"] = embeddings
         command = [interpreter("GOLEM_ORACLE_PYTHON"), str(ORACLES / "llama_server.py"), json.dumps(request)]
         with _started(command) as process, _ready(model, process, None) as server:
             yield server
@@ -116,6 +146,14 @@ def ik_llama(model: Path, size: Size) -> Iterator[Oracle]:
     """ik_llama.cpp with room for one conversation."""
     request = {"model": str(model), "threads": size.threads, "context": size.context // size.slots}
     with _started([interpreter("GOLEM_IK_PYTHON"), str(ORACLES / "ik_llama.py"), json.dumps(request)]) as process:
+        yield Oracle(process)
+
+
+@contextmanager
+def sentence_transformers(folder: Path, size: Size) -> Iterator[Oracle]:
+    """sentence-transformers' `encode`."""
+    script, request = ORACLES / "sentence_transformer.py", {"model": str(folder), "threads": size.threads}
+    with _started([interpreter("GOLEM_ST_PYTHON"), str(script), json.dumps(request)]) as process:
         yield Oracle(process)
 
 

@@ -110,20 +110,20 @@ def qwen3(
         keys["expert_feed_forward_length"] = experts.feed_forward
 
     def matrix(role: str, columns: int, *rest: int, layer: int = 0, gain: float = 1.0, name: str = "") -> TensorShape:
-        return _matrix(name or f"blk.{layer}.{role}", (columns, *rest), mix.kind(role, layer, layers), gain)
+        return random_matrix(name or f"blk.{layer}.{role}", (columns, *rest), mix.kind(role, layer, layers), gain)
 
     def block(at: int) -> Iterator[TensorShape]:
-        yield _norm(f"blk.{at}.attn_norm", width)
+        yield random_norm(f"blk.{at}.attn_norm", width)
         yield matrix("attn_q", width, heads * head_width, layer=at, gain=1.5)
         yield matrix("attn_k", width, kv_heads * head_width, layer=at, gain=1.5)
         yield matrix("attn_v", width, kv_heads * head_width, layer=at)
         yield matrix("attn_output", heads * head_width, width, layer=at, gain=2)
-        yield _norm(f"blk.{at}.attn_q_norm", head_width, 1.5)
-        yield _norm(f"blk.{at}.attn_k_norm", head_width, 1.5)
-        yield _norm(f"blk.{at}.ffn_norm", width)
+        yield random_norm(f"blk.{at}.attn_q_norm", head_width, 1.5)
+        yield random_norm(f"blk.{at}.attn_k_norm", head_width, 1.5)
+        yield random_norm(f"blk.{at}.ffn_norm", width)
         if experts:
             inner, count = experts.feed_forward, experts.count
-            yield _matrix(f"blk.{at}.ffn_gate_inp", (width, count), "F32")
+            yield random_matrix(f"blk.{at}.ffn_gate_inp", (width, count), "F32")
             yield matrix("ffn_gate_exps", width, inner, count, layer=at)
             yield matrix("ffn_up_exps", width, inner, count, layer=at)
             yield matrix("ffn_down_exps", inner, width, count, layer=at, gain=2)
@@ -132,13 +132,13 @@ def qwen3(
             yield matrix("ffn_up", width, feed_forward, layer=at)
             yield matrix("ffn_down", feed_forward, width, layer=at, gain=2)
 
-    tensors = [matrix("token_embd", width, tokens, name="token_embd"), _norm("output_norm", width, 4.0)]
+    tensors = [matrix("token_embd", width, tokens, name="token_embd"), random_norm("output_norm", width, 4.0)]
     if not tied:
         tensors.append(matrix("output", width, tokens, name="output"))
     for at in range(layers):
         tensors += block(at)
     architecture = "qwen3moe" if experts else "qwen3"
-    return Shape(_metadata(architecture, keys, mix), tensors, qwen3_vocabulary(tokens))
+    return Shape(metadata_of(architecture, keys, mix), tensors, qwen3_vocabulary(tokens))
 
 
 def gemma4(
@@ -185,15 +185,15 @@ def gemma4(
     }
 
     def matrix(role: str, columns: int, rows: int, *, layer: int = 0, gain: float = 1.0, name: str = "") -> TensorShape:
-        return _matrix(name or f"blk.{layer}.{role}", (columns, rows), mix.kind(role, layer, layers), gain)
+        return random_matrix(name or f"blk.{layer}.{role}", (columns, rows), mix.kind(role, layer, layers), gain)
 
     def block(at: int) -> Iterator[TensorShape]:
         head = head_width // 2 if sliding[at] else head_width
         for norm in ("attn_norm", "post_attention_norm", "ffn_norm", "post_ffw_norm", "post_norm"):
-            yield _norm(f"blk.{at}.{norm}", width)
+            yield random_norm(f"blk.{at}.{norm}", width)
         # Scores are not divided by the root of the head width.
-        yield _norm(f"blk.{at}.attn_q_norm", head, 0.35)
-        yield _norm(f"blk.{at}.attn_k_norm", head, 0.35)
+        yield random_norm(f"blk.{at}.attn_q_norm", head, 0.35)
+        yield random_norm(f"blk.{at}.attn_k_norm", head, 0.35)
         yield TensorShape(f"blk.{at}.layer_output_scale.weight", (1,), "F32", 0.0, mean=0.9)
         yield matrix("attn_q", width, heads * head, layer=at)
         yield matrix("attn_k", width, kv_heads * head, layer=at)
@@ -210,17 +210,17 @@ def gemma4(
     tensors = [
         matrix("token_embd", width, tokens, gain=0.3, name="token_embd"),
         matrix("per_layer_token_embd", per_layer * layers, tokens, name="per_layer_token_embd"),
-        _matrix("per_layer_model_proj", (width, per_layer * layers), "BF16"),
-        _norm("per_layer_proj_norm", per_layer),
-        _norm("output_norm", width, 12.0),
+        random_matrix("per_layer_model_proj", (width, per_layer * layers), "BF16"),
+        random_norm("per_layer_proj_norm", per_layer),
+        random_norm("output_norm", width, 12.0),
         TensorShape("rope_freqs.weight", (len(unturned),), "F32", 0.0, values=unturned),
     ]
     for at in range(layers):
         tensors += block(at)
-    return Shape(_metadata("gemma4", keys, mix), tensors, gemma4_vocabulary(tokens))
+    return Shape(metadata_of("gemma4", keys, mix), tensors, gemma4_vocabulary(tokens))
 
 
-def _metadata(architecture: str, keys: dict[str, Any], mix: Mix) -> dict[str, Any]:
+def metadata_of(architecture: str, keys: dict[str, Any], mix: Mix) -> dict[str, Any]:
     general = {
         "general.architecture": architecture,
         "general.type": "model",
@@ -231,10 +231,10 @@ def _metadata(architecture: str, keys: dict[str, Any], mix: Mix) -> dict[str, An
     return general | {f"{architecture}.{name}": value for name, value in keys.items()}
 
 
-def _matrix(name: str, dims: tuple[int, ...], kind: str, gain: float = 1.0) -> TensorShape:
+def random_matrix(name: str, dims: tuple[int, ...], kind: str, gain: float = 1.0) -> TensorShape:
     """Keeps a normed stream near its size: products have a standard deviation of `gain`."""
     return TensorShape(f"{name}.weight", dims, kind, gain / math.sqrt(dims[0]))
 
 
-def _norm(name: str, size: int, mean: float = 1.0) -> TensorShape:
+def random_norm(name: str, size: int, mean: float = 1.0) -> TensorShape:
     return TensorShape(f"{name}.weight", (size,), "F32", 0.2 * mean, mean=mean)

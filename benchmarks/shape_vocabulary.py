@@ -20,7 +20,7 @@ def qwen3_vocabulary(size: int) -> Vocabulary:
     """Qwen3's kind (byte-level BPE, its special tokens last): the tiny vocabulary, filled up to `size` tokens."""
     small = vocabulary("qwen3", "bpe")
     end = small.types.index(CONTROL)
-    added = list(islice(_pieces(set(small.tokens)), size - len(small)))
+    added = list(islice(made_up_pieces(set(small.tokens)), size - len(small)))
     keys = {name: value + len(added) if type(value) is int else value for name, value in small.keys.items()}
     return replace(
         small,
@@ -39,7 +39,7 @@ def gemma4_vocabulary(size: int) -> Vocabulary:
     characters = list(dict.fromkeys(chain("\n\u2581", map(chr, range(33, 127)), *words)))
     prefixes = list(dict.fromkeys(word[:end] for word in words for end in range(2, len(word) + 1)))
     room = size - len(head) - len(octets) - len(characters) - len(prefixes)
-    pieces = prefixes + list(islice(_pieces(set(prefixes)), room))
+    pieces = prefixes + list(islice(made_up_pieces(set(prefixes)), room))
     tokens = head + octets + characters + pieces
     types = [UNKNOWN if token == "<unk>" else CONTROL for token in head]
     types += [BYTE] * len(octets) + [NORMAL] * (len(characters) + len(pieces))
@@ -57,7 +57,7 @@ def gemma4_vocabulary(size: int) -> Vocabulary:
     return Vocabulary("gemma4", tokens, types, scores=scores, merges=merges, keys=keys, chat_template=_TURNS)
 
 
-def _pieces(taken: set[str]) -> Iterator[str]:
+def made_up_pieces(taken: set[str]) -> Iterator[str]:
     """Runs of two, three and more letters; the beginnings of each come before it, as merging needs."""
     length = 2
     while True:

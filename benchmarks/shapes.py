@@ -19,6 +19,7 @@ from golem_host.testing.random_blocks import random_blocks
 from golem_host.testing.raw_gguf import RawTensor, gguf_bytes
 from golem_host.testing.tiny_vocab import Vocabulary
 from golem_host.weights.types import GgmlType
+from shape_encoders import F16, Q8_0, nomic_bert_moe
 from shape_families import Q4_0, Q4_K_M, Experts, Shape, TensorShape, gemma4, qwen3
 
 ALIGNMENT = 32
@@ -40,6 +41,8 @@ SHAPES: dict[str, Callable[[], Shape]] = {
         tied=False,
         experts=Experts(count=128, used=8, feed_forward=768),
     ),
+    "nomic-v2-f16": lambda: nomic_bert_moe(F16),
+    "nomic-v2-q8_0": lambda: nomic_bert_moe(Q8_0),
 }
 
 
@@ -74,9 +77,8 @@ def _tokenizer(words: Vocabulary) -> dict[str, Any]:
     if words.merges is not None:
         keys["merges"] = words.merges
     keys |= words.keys
-    return {f"tokenizer.ggml.{name}": value for name, value in keys.items()} | {
-        "tokenizer.chat_template": words.chat_template
-    }
+    template = {"tokenizer.chat_template": words.chat_template} if words.chat_template else {}
+    return {f"tokenizer.ggml.{name}": value for name, value in keys.items()} | template
 
 
 def _values(random: np.random.Generator, tensor: TensorShape) -> Iterator[bytes | memoryview]:
@@ -89,9 +91,10 @@ def _values(random: np.random.Generator, tensor: TensorShape) -> Iterator[bytes 
     while left:
         count = min(left, CHUNK // kind.block_size)
         left -= count
-        if kind in (GgmlType.F32, GgmlType.BF16):
+        if kind in (GgmlType.F32, GgmlType.F16, GgmlType.BF16):
             drawn = random.standard_normal(count, np.float32) * np.float32(tensor.spread) + np.float32(tensor.mean)
-            yield (drawn.view(np.uint16)[1::2] if kind is GgmlType.BF16 else drawn).tobytes()
+            stored = {GgmlType.F16: drawn.astype(np.float16), GgmlType.BF16: drawn.view(np.uint16)[1::2]}
+            yield stored.get(kind, drawn).tobytes()
         else:
             yield random_blocks(random, tensor.kind, count, tensor.spread).data
 

@@ -8,10 +8,14 @@ from pathlib import Path
 import numpy as np
 import pytest
 
+from golem_host.devices.cpu import CpuBackend
 from golem_host.text.tokenizer import tokenizer_from_gguf
 from golem_host.weights.gguf import open_gguf
 from golem_host.weights.types import GgmlType
+from golem_host_embed.checkpoint import open_checkpoint
+from golem_host_embed.passes import Passes
 from oracle_client import Oracle
+from shape_encoders import F16, Q8_0, nomic_bert_moe
 from shape_families import Q4_0, Q4_K_M, Experts, Shape, gemma4, qwen3
 from shapes import SHAPES, write_shape
 
@@ -74,6 +78,27 @@ def test_llama_cpp_computes_with_it(small: Path, oracle_python: str) -> None:
     assert 1 < logits.std() < 10
 
 
+ENCODERS = {"F16": F16, "Q8_0": Q8_0}
+
+
+@pytest.mark.oracle
+@pytest.mark.parametrize("kind", ENCODERS)
+def test_encoders_load_here_and_in_llama_cpp(tmp_path: Path, oracle_python: str, kind: str) -> None:
+    path = tmp_path / "small.gguf"
+    small = nomic_bert_moe(ENCODERS[kind], layers=2, width=64, feed_forward=96, heads=2, tokens=500)
+    write_shape(small, path)
+    checkpoint = open_checkpoint(path)
+    assert checkpoint.tensors["blk.1.ffn_up_exps.weight"].type_name == kind
+    [text] = checkpoint.tokens().texts(["ab cd zz"], checkpoint.context_length)
+    passes = Passes(checkpoint, CpuBackend(threads=1), capacity=64)
+    passes.prepare(lambda done: None)
+    ids = np.array(text.ids, np.int32)
+    found = passes.run(ids, np.zeros_like(ids), np.array([len(ids)], np.int32))[0]
+    with Oracle(oracle_python) as oracle:
+        expected = oracle.llama("embed", path, texts=[text.ids])["vectors"][0]
+    assert found @ expected > 0.9999 * np.linalg.norm(found) * np.linalg.norm(expected)
+
+
 def test_the_seed_decides_every_byte(tmp_path: Path) -> None:
     first, second, other = (tmp_path / name for name in ("first", "second", "other"))
     for path, seed in ((first, 0), (second, 0), (other, 1)):
@@ -93,6 +118,8 @@ def size(shape: Shape) -> int:
         ("qwen3-4b", 398, 151936, (2340, 2390)),
         ("gemma4-e2b", 601, 262144, (3050, 3450)),
         ("qwen3-30b-a3b-8", 3 + 8 * 12, 151936, (3400, 3600)),
+        ("nomic-v2-f16", 142, 250048, (940, 960)),
+        ("nomic-v2-q8_0", 142, 250048, (500, 520)),
     ],
 )
 def test_full_shapes_are_those_of_published_files(

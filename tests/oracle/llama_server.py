@@ -2,8 +2,9 @@
 ...}'
 
 Run by the oracle interpreter. Members: `model`, `slots` (1), `context` of all slots together (4096), `threads` (2),
-`flash` (null: as llama.cpp decides), `repack` (true). The address it answers at is the only line on stdout. What it
-serves: /completion, /v1/chat/completions, /apply-template, /tokenize and the rest of llama-server's routes.
+`flash` (null: as llama.cpp decides), `repack` (true), `embeddings` (0: none; else tokens of a batch). The address it
+answers at is the only line on stdout. What it serves: /completion, /v1/chat/completions, /apply-template, /tokenize,
+/v1/embeddings and the rest of llama-server's routes.
 """
 
 from __future__ import annotations
@@ -27,6 +28,9 @@ def main() -> None:
     params.no_extra_bufts = not request.get("repack", True)
     params.fit_params = False
     params.verbosity = 0
+    if request.get("embeddings"):
+        params.embedding = True
+        params.n_batch = params.n_ubatch = request["embeddings"]
     if request.get("flash") is not None:
         kinds = xllamacpp.llama_flash_attn_type
         params.flash_attn_type = (
