@@ -6,18 +6,20 @@ import json
 import shutil
 from pathlib import Path
 from random import Random
+from typing import Any
 
 import pytest
 
+import embed
 import memory_bus
 from chat import MEMORY, chosen
-from model_files import weights_read
+from model_files import REAL, weights_read
 from report import as_json, markdown, memory_line, plain
 from resident import Memory, Resident
 from results import Result, compare
 from rows import IK_LLAMA, LLAMA_SERVER, ROWS, Row
 from shape_families import Q4_0, qwen3
-from shapes import write_shape
+from shapes import SHAPES, write_shape
 
 
 def row(name: str = "one", wanted: float | None = 1.5, peer: str = LLAMA_SERVER) -> Row:
@@ -98,6 +100,40 @@ def test_weights_read_leave_out_tables_that_give_a_row(tmp_path: Path) -> None:
     matrices = 256 * (128 + 64 + 64 + 128 + 3 * 256) // 32 * 18
     norms = 4 * (256 + 256 + 64 + 64 + 256)
     assert read[True] == read[False] == 2048 * 210 + matrices + norms
+
+
+class Embedder:
+    """Takes a second for everything."""
+
+    def __init__(self) -> None:
+        self.asked: list[list[Any]] = []
+
+    def embed(self, texts: list[Any]) -> float:
+        self.asked.append(texts)
+        return 1.0
+
+
+def test_embeddings_are_of_texts_of_ten_to_sixty_tokens() -> None:
+    for make in (embed.tokens, embed.words):
+        who = Embedder()
+        rate = embed.one_request(make, who, Random(1))
+        [texts] = who.asked
+        lengths = [len(text.split()) + 2 if isinstance(text, str) else len(text) for text in texts]
+        assert len(texts) == 64 and rate == sum(lengths)
+        assert 10 <= min(lengths) < max(lengths) <= 60
+        assert texts == make(Random(1), 64)[0] != make(Random(2), 64)[0]
+
+
+def test_clients_ask_for_one_text_each() -> None:
+    who = Embedder()
+    assert embed.clients(who, Random(1)) > 0
+    assert sorted(text for [text] in who.asked) == sorted(embed.tokens(Random(1), 32)[0])
+
+
+def test_embedding_rows_have_peers_and_names_of_their_own() -> None:
+    names = [one.name for one in embed.ROWS]
+    assert len(set(names)) == len(names)
+    assert {one.file for one in embed.ROWS} <= {*SHAPES, *REAL}
 
 
 @pytest.mark.skipif(shutil.which("c++") is None, reason="needs a C++ compiler")

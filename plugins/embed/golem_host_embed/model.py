@@ -10,7 +10,7 @@ import numpy as np
 
 from golem_host.api import Model
 from golem_host_embed.checkpoint import Checkpoint, open_checkpoint
-from golem_host_embed.passes import require_tensors
+from golem_host_embed.passes import pass_bytes, require_tensors
 
 if TYPE_CHECKING:
     from golem_host.devices.device import Device
@@ -52,6 +52,7 @@ class EmbedModel(Model):
         self.embedding_length = checkpoint.hparams.width
         self.modified = checkpoint.modified
         self.pooling = checkpoint.pooling
+        self._pass_bytes = pass_bytes(checkpoint.hparams, checkpoint.context_length)
 
     def check(self) -> None:
         """Read what only loading needs. Raises `ModelFileError` for what would keep the model from being served."""
@@ -60,6 +61,9 @@ class EmbedModel(Model):
             checkpoint.tokens()
         finally:
             checkpoint.close()
+
+    def memory_bytes(self, settings: Mapping[str, Any]) -> int:
+        return self.size_bytes + self._pass_bytes
 
     def describe(self, settings: Mapping[str, Any]) -> str:
         return f"texts of up to {self.context_length} tokens"

@@ -12,9 +12,12 @@ from numpy.typing import NDArray
 from golem_host import ops
 from golem_host.api import ModelFileError
 from golem_host.ops import Axis, Recording, Ref
-from golem_host_embed.checkpoint import Checkpoint, Pooling
+from golem_host_embed.checkpoint import Checkpoint, Hparams, Pooling
 from golem_host_embed.encoder import Batch, Encoder
 from golem_host_embed.weights import Linear, Weights
+
+PASS_ROWS = 4096
+"""Tokens of a pass, unless a single text has more."""
 
 FAMILIES = {
     "bert": "golem_host_embed.bert:Bert",
@@ -37,6 +40,18 @@ def require_tensors(checkpoint: Checkpoint) -> None:
     encoder_of(checkpoint)
     if checkpoint.classifier:
         Head(checkpoint)
+
+
+def pass_rows(context: int) -> int:
+    """Rows of the widest pass of a model whose longest text has `context` tokens."""
+    return max(PASS_ROWS, context)
+
+
+def pass_bytes(hparams: Hparams, context: int) -> int:
+    """Bytes that the rows of the widest pass take at most: of the feed-forward, also as its second product wants them,
+    and four of the model's width."""
+    inner = hparams.ff_width * max(1, hparams.experts_used)
+    return 4 * pass_rows(context) * (2 * inner + 4 * hparams.width)
 
 
 class Head:

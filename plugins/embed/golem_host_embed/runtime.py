@@ -13,15 +13,13 @@ from numpy.typing import NDArray
 from golem_host.api import InternalError, Job, OneShotLane
 from golem_host.lanes.oneshot import Part
 from golem_host_embed.checkpoint import Checkpoint
-from golem_host_embed.passes import Passes
+from golem_host_embed.passes import Passes, pass_rows
 from golem_host_embed.tokens import Tokens
 
 if TYPE_CHECKING:
     from golem_host.devices.device import Device
     from golem_host_embed.model import EmbedModel
 
-PASS_ROWS = 4096
-"""Tokens of a pass, unless a single text has more."""
 GATHER_ROWS = 256
 """A pass of fewer tokens takes nearly as long with more (it reads all weights), so it waits for them ..."""
 GATHER_SECONDS = 0.003
@@ -60,7 +58,7 @@ class EmbedRuntime:
         self._checkpoint = checkpoint
         self.context = checkpoint.context_length
         self.tokens = checkpoint.tokens()
-        self._passes = Passes(checkpoint, device.backend, capacity=max(PASS_ROWS, self.context))
+        self._passes = Passes(checkpoint, device.backend, capacity=pass_rows(self.context))
         self._passes.prepare(progress)
         self.width = self._passes.width
         self.lane = OneShotLane(

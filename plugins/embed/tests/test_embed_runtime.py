@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import threading
+import time
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
@@ -14,12 +15,15 @@ import pytest
 from numpy.typing import NDArray
 
 from encoder_checks import random_texts
-from golem_host.api import InternalError, Job, ModelFileError, RequestError, Unavailable
+from golem_host.api import InternalError, Job, ModelFileError, RequestError, StepwiseLane, Unavailable
 from golem_host.devices.cpu import CpuBackend
 from golem_host.devices.device import Device
+from golem_host.testing.fakes import Script, ScriptStepper
 from golem_host.testing.tiny_encoder import tiny_bert_directory, tiny_bert_gguf, tiny_nomic_gguf
-from golem_host_embed import runtime as runtime_module
+from golem_host.weights import open_safetensors
+from golem_host_embed.checkpoint import open_checkpoint
 from golem_host_embed.model import EmbedModel
+from golem_host_embed.passes import PASS_ROWS, Passes
 from golem_host_embed.runtime import EmbedRuntime
 from golem_host_embed.tokens import Tokens
 
@@ -63,7 +67,7 @@ def test_a_request_over_the_budget_is_cut(tmp_path: Path, device: Device) -> Non
     """... and another is answered before it is through."""
     runtime = load(tiny_bert_gguf(tmp_path / "m.gguf", layers=1), device)
     texts = texts_of(random_texts(1200, VOCAB, longest=64))
-    assert sum(map(len, texts)) > 8 * runtime_module.PASS_ROWS
+    assert sum(map(len, texts)) > 8 * PASS_ROWS
     large = runtime.submit(texts)
     while runtime.lane.passes == 0 and large.end is None:
         pass
@@ -111,16 +115,11 @@ def test_requests_that_arrive_during_a_pass_share_the_next(
 
 def damage(path: Path, token: int) -> None:
     """Make the embedding of a token NaN."""
-    folder = path / "model.safetensors"
-    raw = bytearray(folder.read_bytes())
-    from golem_host.weights import open_safetensors
-
-    with open_safetensors(folder) as file:
+    weights = path / "model.safetensors"
+    with open_safetensors(weights) as file:
         table = file.tensors["embeddings.word_embeddings.weight"]
         row = table.data[token * table.row_bytes : (token + 1) * table.row_bytes].tobytes()
-    at = bytes(raw).index(row)
-    raw[at : at + 4] = np.float32(np.nan).tobytes()
-    folder.write_bytes(raw)
+    weights.write_bytes(weights.read_bytes().replace(row, np.float32(np.nan).tobytes() + row[4:]))
 
 
 def test_a_text_that_is_not_finite_fails_its_request_alone(tmp_path: Path, device: Device) -> None:
@@ -160,6 +159,38 @@ def test_scores_of_pairs(tmp_path: Path, device: Device) -> None:
     assert scores.shape == (2, 1)
     one_segment = [Tokens(pair.ids, []) for pair in pairs]
     assert not np.array_equal(answer(runtime.submit(one_segment)), scores)
+
+
+def test_memory_is_the_files_and_the_widest_pass(tmp_path: Path) -> None:
+    path = tiny_nomic_gguf(tmp_path / "m.gguf", quantization="F16", width=256, ff_width=1024)
+    passes = Passes(open_checkpoint(path), CpuBackend(threads=1), capacity=PASS_ROWS)
+    passes.prepare(lambda share: None)
+    memory = passes._program._memory
+    arena = [memory[ref] for ref in memory if ref not in passes._program._recording.inputs.values()]
+    taken = max(a.ctypes.data + a.nbytes for a in arena) - min(a.ctypes.data for a in arena)
+    told = EmbedModel(path).memory_bytes(SETTINGS) - path.stat().st_size
+    assert 0.8 * told < taken <= told
+
+
+def test_an_embedding_waits_for_at_most_two_passes_of_a_chat(tmp_path: Path, device: Device) -> None:
+    """While four conversations draw without an end: passes they had between the request and its answer."""
+    runtime = load(tiny_nomic_gguf(tmp_path / "m.gguf"), device)
+    chat = StepwiseLane("chat", ScriptStepper(4, pass_seconds=0.01), kind="chat")
+    device.attach(chat)
+    talks: list[Job[Any]] = [Job(Script(events=None)) for _ in range(4)]
+    for talk in talks:
+        chat.submit(talk)
+    waited = []
+    for seed in range(20):
+        while chat.passes < 3 * seed:
+            time.sleep(0.001)
+        before = chat.passes
+        job = runtime.submit(texts_of(random_texts(1, VOCAB, seed=seed)))
+        answer(job)
+        waited.append(chat.passes - before)
+    for talk in talks:
+        talk.cancel()
+    assert max(waited) <= 2
 
 
 def test_a_closed_model(tmp_path: Path, device: Device) -> None:
