@@ -71,7 +71,7 @@ def test_nothing_of_these_families_runs_as_a_twin(checkpoint: Path, backend: Vul
     with open_gguf(checkpoint) as gguf:
         passes = Passes(family_of(gguf), backend, slots=2, context=32)
         for width in (1, 16):
-            steps = passes._program(width)._steps
+            steps = passes.program(width)._steps
             assert not [step.command for step in steps if step.command is not None]
 
 

@@ -13,8 +13,8 @@ from golem_host.devices.vulkan.schedule import Step
 
 SECONDS = 0.03
 """About how long a submission may take."""
-FIRST_WORK = 3_000_000_000
-"""Multiplications of a submission before any time was taken: 30 ms at 0.1 TFLOP/s, which is a slow device."""
+FIRST_WORK = 20_000_000_000
+"""Multiplications of a submission before any time was taken: 0.2 s of a device that has 0.1 of 10^12 a second."""
 OTHER_WORK = 4096
 """What a workgroup of anything but a product counts for."""
 

@@ -70,7 +70,12 @@ class Program:
         self._bound = {id(step): self._bind(step.dispatch) for step in self._steps if step.dispatch is not None}
         self._work = sum(work_of(dispatch) for dispatch in lowered.dispatches)
         self._pieces = max(1, math.ceil(self._work / FIRST_WORK))
-        self._parts = self._record()
+        self.record()
+
+    @property
+    def commands(self) -> int:
+        """Dispatches, and torch twins, of a replay."""
+        return len(self._steps)
 
     def run(self, live: Mapping[str, int]) -> None:
         """Replay with that many live rows on each axis, by name.
@@ -88,13 +93,15 @@ class Program:
         started = time.perf_counter()
         with device_errors(self._gpu):
             tick = 0
-            for part in self._parts:
-                if isinstance(part, Pass):
-                    tick = part.submit()
-                else:
-                    self._run_twin(part)
-            self._gpu.wait(tick)
-        self._fit(time.perf_counter() - started)
+            try:
+                for part in self._parts:
+                    if isinstance(part, Pass):
+                        tick = part.submit()
+                    else:
+                        self._run_twin(part)
+            finally:  # also when a twin raises: what is in flight reads the block that the next replay writes
+                self._gpu.wait(tick)
+            self._fit(time.perf_counter() - started)
 
     def output(self, name: str) -> NDArray[Any]:
         """The live rows of an output, as a view that the next replay overwrites."""
@@ -127,8 +134,8 @@ class Program:
             return self._backend.weights.view(each)
         return self._block.live if isinstance(each, Live) else each
 
-    def _record(self) -> list[Pass | Step]:
-        """The passes and, between them, the steps that run as twins; the first and the last are passes."""
+    def record(self) -> None:
+        """Record the passes, and note between them the steps that run as twins; the first and the last are passes."""
         stretches: list[list[Step]] = [[]]
         twins: list[Step] = []
         for step in self._steps:
@@ -146,7 +153,7 @@ class Program:
                 if piece or first or last:
                     parts.append(self._pass(piece, first=first, last=last))
             parts += twins[at : at + 1]
-        return parts
+        self._parts = parts
 
     def _pass(self, steps: Sequence[Step], *, first: bool, last: bool) -> Pass:
         made = Pass(self._gpu)
@@ -168,7 +175,7 @@ class Program:
         twins = any(isinstance(part, Step) for part in self._parts)
         if not twins and not self._pieces / 2 <= pieces <= self._pieces * 2:
             self._pieces = pieces
-            self._parts = self._record()
+            self.record()
 
     # Tensors on the host
 

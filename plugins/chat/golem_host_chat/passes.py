@@ -80,12 +80,12 @@ class Passes:
         What the widest needs of the device is known then. `progress` takes the share done.
         """
         self._backend.prepare(self._record(self.widest), progress)
-        self._program(1)
+        self.program(1)
 
     def run(self, columns: Columns) -> Scores:
         """The scores of the wanted columns, in their order."""
         width, wanted = len(columns.tokens), len(columns.outputs)
-        program = self._program(width)
+        program = self.program(width)
         inputs = program.inputs
         inputs["tokens"][:width] = columns.tokens
         inputs["positions"][:width] = columns.positions
@@ -106,7 +106,8 @@ class Passes:
         self._caches.clear()
         self._programs.clear()
 
-    def _program(self, width: int) -> Any:
+    def program(self, width: int) -> Any:
+        """What runs passes of up to `width` columns, compiled when it is first wanted."""
         if not 0 < width <= self.widest:
             raise ValueError(f"a pass of {width} columns; 1 to {self.widest} are possible")
         bucket = 1 << (width - 1).bit_length()
