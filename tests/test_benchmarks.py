@@ -13,6 +13,7 @@ import pytest
 import embed
 import memory_bus
 from chat import MEMORY, chosen
+from llama_vulkan import Peer, drawing_rates, prompt_rate
 from model_files import REAL, weights_read
 from report import as_json, markdown, memory_line, plain
 from resident import Memory, Resident
@@ -20,6 +21,8 @@ from results import Result, compare
 from rows import IK_LLAMA, LLAMA_SERVER, ROWS, Row
 from shape_families import Q4_0, qwen3
 from shapes import SHAPES, write_shape
+from vulkan import rows as vulkan_rows
+from vulkan_rates import Rates
 
 
 def row(name: str = "one", wanted: float | None = 1.5, peer: str = LLAMA_SERVER) -> Row:
@@ -141,3 +144,21 @@ def test_the_plain_read_gives_a_rate(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(memory_bus, "MIB", 8)
     with memory_bus.plain_read(threads=3) as bus:
         assert bus.rate("ordinary") > 0
+
+
+def test_what_llama_cpps_benchmarks_print_is_read() -> None:
+    runs = [{"n_prompt": 0, "n_gen": 64, "avg_ts": 9.5}, {"n_prompt": 480, "n_gen": 0, "avg_ts": 1234.5}]
+    assert prompt_rate(json.dumps(runs)) == 1234.5
+    assert prompt_rate("") is None and prompt_rate("[]") is None
+    printed = ["main: n_kv_max = 1024", *(json.dumps({"pp": 8, "pl": pl, "speed_tg": 10.0 * pl}) for pl in (1, 4)), ""]
+    assert drawing_rates(printed) == {1: 10.0, 4: 40.0}
+
+
+def test_rates_on_a_device_stand_beside_the_peers_and_its_bandwidth(tmp_path: Path) -> None:
+    path = tmp_path / "m.gguf"
+    write_shape(qwen3(Q4_0, layers=1, width=64, feed_forward=64, heads=2), path)
+    rates = Rates(480.0, 480, {1: 10.0, 2: 20.0, 4: 40.0, 8: 80.0}, 50, 1e-5, 1e-5, 1.0)
+    one, *_, prompt = vulkan_rows(path, rates, Peer(240.0, {1: 5.0}))
+    assert one.cells(weights_read(path) * 20.0) == ("m.gguf", "one answer", "10.0 t/s", "50%", "5.0 t/s", "2.00")
+    assert prompt.cells(1.0)[1:] == ("prompt of 480", "480.0 t/s", "", "240.0 t/s", "2.00")
+    assert vulkan_rows(path, rates, None)[1].cells(1.0)[4:] == ("", "")

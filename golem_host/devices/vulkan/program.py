@@ -60,6 +60,7 @@ class Program:
         lowered = lower(gpu, recording)
         self._steps = lowered.steps
         self._checks = Checks.of(lowered.on_device, recording.inputs.values())
+        self._checked = self._checks.inputs
         host = gpu.arena(host=True)
         self._block = ParameterBlock(gpu, host, recording)
         self.inputs = self._block.inputs
@@ -88,7 +89,7 @@ class Program:
             if not 0 <= rows <= axis.capacity:
                 raise ValueError(f"{rows} rows on axis {axis.name!r}, which was recorded for {axis.capacity}")
             self._live[axis] = rows
-        self._checks.check({ref: self._given(ref) for ref in self._checks.inputs}, self._live)
+        self._checks.check({ref: self._given(ref) for ref in self._checked}, self._live)
         self._block.send(self._live)
         started = time.perf_counter()
         with device_errors(self._gpu):
