@@ -6,6 +6,7 @@ import asyncio
 import gc
 import logging
 import time
+import traceback
 from abc import ABC, abstractmethod
 from collections.abc import AsyncIterator, Callable, Mapping, Sequence
 from contextlib import asynccontextmanager, suppress
@@ -103,6 +104,8 @@ class Resident:
         self.users = 0
         self.loading = False
         self.load_seconds = 0.0
+        self.keep: float | None = None
+        """Seconds it stays after its last request, as the request that came last said; None: for ever."""
         self.expires_at: float | None = None
         """Seconds since the epoch; None: stays."""
         self.lock = asyncio.Lock()
@@ -187,18 +190,18 @@ class Registry:
 
     @asynccontextmanager
     async def use(self, model: Model, keep_alive: KeepAlive = UNSET) -> AsyncIterator[Runtime]:
-        """The loaded model, loading it if needed. It stays while in use; the keep-alive clock starts at exit."""
+        """The loaded model, loading it if needed. It stays while in use; the keep-alive clock starts at exit.
+
+        Of requests at the same time the keep-alive of the one that came last counts, whichever ends last.
+        """
         resident = self._residents[model.name]
         resident.users += 1
+        resident.keep = self._settings.get("keep-alive") if isinstance(keep_alive, Unset) else keep_alive
         try:
             yield await self._loaded(resident)
         finally:
             resident.users -= 1
-            self._keep(resident, keep_alive)
-
-    def _keep(self, resident: Resident, keep_alive: KeepAlive) -> None:
-        seconds = self._settings.get("keep-alive") if isinstance(keep_alive, Unset) else keep_alive
-        resident.expires_at = None if seconds is None else time.time() + seconds
+            resident.expires_at = None if resident.keep is None else time.time() + resident.keep
 
     async def load(self, model: Model, keep_alive: KeepAlive = UNSET) -> None:
         async with self.use(model, keep_alive):
@@ -207,7 +210,7 @@ class Registry:
     async def unload(self, model: Model) -> None:
         """Take a model out of memory as soon as no request uses it."""
         resident = self._residents[model.name]
-        resident.expires_at = 0.0
+        resident.keep = resident.expires_at = 0.0
         await self._unload_expired(resident)
 
     async def _loaded(self, resident: Resident) -> Runtime:
@@ -242,10 +245,12 @@ class Registry:
         try:
             runtime = await asyncio.to_thread(work)
         except OperatorError as error:
+            _let_go(error)
             resident.error = error
             what = error.message if isinstance(error, ModelFileError) else error
             raise InternalError(f"model '{model.name}' cannot be loaded: {what}") from error
         except BaseException as error:
+            _let_go(error)
             resident.error = error
             raise
         finally:
@@ -325,6 +330,15 @@ class Registry:
     async def digest(self, model: Model) -> str:
         """The sha256 of the model's file as hex, computed once per file and kept in the host's cache folder."""
         return await asyncio.to_thread(self._digests.of, model.path)
+
+
+def _let_go(error: BaseException) -> None:
+    """Give back what a failed load had made: an error that is kept would keep it, in the variables of its traceback."""
+    link: BaseException | None = error
+    while link is not None:
+        traceback.clear_frames(link.__traceback__)
+        link = link.__cause__ or link.__context__
+    gc.collect()
 
 
 def _plain(name: str) -> str:

@@ -151,6 +151,28 @@ def test_keep_alive_really_unloads_and_a_later_request_really_reloads(device: De
     asyncio.run(run())
 
 
+def test_a_model_told_to_leave_while_in_use_leaves_after_the_last_request(device: Device, tmp_path: Path) -> None:
+    model = FakeModel("a")
+    registry = registry_of(device, tmp_path, model)
+
+    async def run() -> None:
+        async with registry.use(model):
+            await registry.unload(model)
+        await registry._unload_expired(resident_of(registry))
+        assert not registry.residents(), "a request that says nothing does not call the model back"
+        async with registry.use(model, 60.0):
+            await registry.load(model, 0.0)
+        await registry._unload_expired(resident_of(registry))
+        assert not registry.residents(), "the request that came last decides"
+        async with registry.use(model):
+            await registry.unload(model)
+            await registry.load(model, None)
+        assert resident_of(registry).expires_at is None, "and may call it back"
+        await registry.stop()
+
+    asyncio.run(run())
+
+
 def test_unloading_gives_memory_back_at_once(device: Device, tmp_path: Path) -> None:
     """What a runtime holds may refer to itself, as recordings do; nothing may wait for the collector to come by."""
 
@@ -208,6 +230,37 @@ def test_a_failed_load_is_told_and_tried_again(device: Device, tmp_path: Path) -
         model.failure = None
         await registry.load(model)
         assert resident_of(registry).error is None
+        await registry.stop()
+
+    asyncio.run(run())
+
+
+@pytest.mark.parametrize("error", [ModelFileError("model.gguf", "truncated"), MemoryError("no room"), OSError("gone")])
+def test_a_failed_load_keeps_no_memory(device: Device, tmp_path: Path, error: Exception) -> None:
+    """The error is kept for health; what loading had made until then must not stay with it."""
+    held: list[weakref.ref[Any]] = []
+
+    class Half(FakeModel):
+        def load(self, device: Device, settings: Any, progress: Any) -> FakeRuntime:
+            runtime = FakeRuntime(self.name)
+            runtime.itself = runtime  # type: ignore[attr-defined]
+            held.append(weakref.ref(runtime))
+            try:
+                raise KeyError("blk.1")
+            except KeyError:
+                raise error  # noqa: B904: an error with a context
+
+    registry = registry_of(device, tmp_path, Half("a"))
+
+    async def run() -> None:
+        with pytest.raises((RequestError, MemoryError, OSError)):
+            await registry.load(registry.models()[0])
+        gc.disable()
+        try:
+            assert resident_of(registry).error is error
+            assert held[0]() is None
+        finally:
+            gc.enable()
         await registry.stop()
 
     asyncio.run(run())
