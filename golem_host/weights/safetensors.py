@@ -42,9 +42,10 @@ def open_safetensors(path: str | Path) -> Safetensors:
     """Open a safetensors file. Raises SafetensorsError saying what is wrong with it."""
     path = Path(path)
     try:
+        # Before it is opened: that of a pipe waits until somebody writes to it.
+        if path.exists() and not path.is_file():
+            raise SafetensorsError(path, "is not a regular file")
         with path.open("rb") as file:
-            if not path.is_file():
-                raise SafetensorsError(path, "is not a regular file")
             if file.seek(0, 2) == 0:
                 raise SafetensorsError(path, "the file is empty")
             buffer = mmap(file.fileno(), 0, access=ACCESS_READ)
@@ -116,11 +117,11 @@ class Safetensors:
         return header, 8 + size
 
     def _unique(self, pairs: list[tuple[str, Any]]) -> dict[str, Any]:
-        found = dict(pairs)
-        if len(found) < len(pairs):
-            names = [name for name, _ in pairs]
-            twice = next(name for name in names if names.count(name) > 1)
-            self._refuse(f"'{twice[:200]}' occurs twice in its header")
+        found: dict[str, Any] = {}
+        for name, value in pairs:
+            if name in found:
+                self._refuse(f"'{name[:200]}' occurs twice in its header")
+            found[name] = value
         return found
 
     def _texts(self, value: Any) -> dict[str, str]:

@@ -49,9 +49,10 @@ def open_parts(path: Path) -> list[Part]:
 
 def _open(path: Path) -> Part:
     try:
+        # Before it is opened: that of a pipe waits until somebody writes to it.
+        if path.exists() and not path.is_file():
+            raise GgufError(path, "is not a regular file")
         with path.open("rb") as file:
-            if not path.is_file():
-                raise GgufError(path, "is not a regular file")
             if file.seek(0, 2) == 0:
                 raise GgufError(path, "the file is empty")
             buffer = mmap(file.fileno(), 0, access=ACCESS_READ)

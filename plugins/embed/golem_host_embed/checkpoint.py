@@ -6,7 +6,7 @@ Both give the same: hyper-parameters, tensors under their GGUF names, a tokenize
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from enum import Enum
 from pathlib import Path
 
@@ -99,4 +99,27 @@ def open_checkpoint(path: Path) -> Checkpoint:
     if checkpoint.context_length < MIN_CONTEXT:
         checkpoint.close()
         raise ModelFileError(path, f"texts of {checkpoint.context_length} tokens are too short to be of any use")
-    return checkpoint
+    return replace(checkpoint, tokens=lambda: _fitting_tokens(checkpoint))
+
+
+def _fitting_tokens(checkpoint: Checkpoint) -> TextTokens:
+    """The checkpoint's tokenizer. Raises `ModelFileError` where what it puts around texts is not in the tables."""
+    tokens = checkpoint.tokens()
+    frame, joined = tokens.frame, checkpoint.classifier
+    around = (*frame.before, *frame.after, *(frame.between if joined else ()))
+    wrong = next((id for id in around if not 0 <= id < tokens.size), None)
+    if wrong is not None:
+        raise ModelFileError(checkpoint.path, f"its tokenizer puts token {wrong} beside a text; it has {tokens.size}")
+    if len(around) + MIN_CONTEXT // 2 > checkpoint.context_length:
+        raise ModelFileError(
+            checkpoint.path,
+            f"its tokenizer puts {len(around)} tokens beside a text, of which the model takes "
+            f"{checkpoint.context_length}",
+        )
+    types = checkpoint.tensors.get("token_types.weight")
+    segments = 1 if types is None or len(types.shape) < 2 else types.shape[0]
+    if joined and not 0 <= frame.second < segments:
+        raise ModelFileError(
+            checkpoint.path, f"its tokenizer gives the second text segment {frame.second}; the model has {segments}"
+        )
+    return tokens

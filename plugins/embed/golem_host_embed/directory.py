@@ -110,17 +110,19 @@ def open_directory(path: Path) -> Checkpoint:
 
 def _read(path: Path) -> _Config:
     """A JSON object. Raises `ModelFileError` for a file that is missing, too large or something else."""
+    return _Config(path, _parsed(path, dict))
+
+
+def _parsed(path: Path, kind: type) -> Any:
     try:
+        if path.exists() and not path.is_file():  # opening a pipe would wait until somebody writes to it
+            raise ModelFileError(path, "is not a regular file")
         with path.open("rb") as file:
             raw = file.read(MAX_CONFIG_BYTES + 1)
     except OSError as error:
         raise ModelFileError(path, f"cannot be opened: {error.strerror}") from None
     if len(raw) > MAX_CONFIG_BYTES:
         raise ModelFileError(path, f"is larger than the {MAX_CONFIG_BYTES} bytes that are read")
-    return _Config(path, _parsed(path, raw, dict))
-
-
-def _parsed(path: Path, raw: bytes, kind: type) -> Any:
     try:
         value = json.loads(raw)
     except (ValueError, RecursionError) as error:
@@ -136,7 +138,7 @@ def _modules(path: Path) -> _Modules | None:
     if not file.is_file():
         return None
     transformer, pooling = None, None
-    for module in _parsed(file, file.read_bytes()[:MAX_CONFIG_BYTES], list):
+    for module in _parsed(file, list):
         if not isinstance(module, dict):
             raise ModelFileError(file, "holds something else than modules")
         kind = str(module.get("type")).rpartition(".")[2]
@@ -157,6 +159,8 @@ def _inside(file: Path, module: Mapping[str, Any]) -> Path:
     place = PurePosixPath(str(module.get("path", "")))
     if place.is_absolute() or ".." in place.parts:
         raise ModelFileError(file, f"module path {str(place)!r} lies outside the directory")
+    if not str(place).isprintable():  # no name of a file, or none that can be shown
+        raise ModelFileError(file, f"module path {str(place)!r} is no path")
     return file.parent / place
 
 

@@ -74,6 +74,8 @@ class EmbedModel(Model):
         # The files may have been replaced since their headers were read.
         checkpoint = open_checkpoint(self.path)
         try:
+            if checkpoint.classifier != (self.kind == "rerank"):
+                raise ModelFileError(self.path, "was replaced by a model of another kind; start the host again")
             self._take(checkpoint)
             return EmbedRuntime(self, checkpoint, device, settings, progress=progress)
         except BaseException:

@@ -72,7 +72,7 @@ class Weights:
     def table(self, name: str, width: int) -> Tensor:
         """Rows of `width` values, however many the file holds; one row may be stored as a vector."""
         tensor = self._tensors.get(name)
-        if tensor is None or not 1 <= len(tensor.shape) <= 2 or tensor.shape[-1] != width:
+        if tensor is None or not 1 <= len(tensor.shape) <= 2 or tensor.shape[-1] != width or not tensor.elements:
             found = "is missing" if tensor is None else f"has shape {list(tensor.shape)}"
             raise ModelFileError(self._path, f"tensor '{name}' {found}; rows of {width} values are expected")
         tensor.check_values()

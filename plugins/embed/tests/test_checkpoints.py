@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import json
+import os
+import threading
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -16,7 +18,9 @@ from golem_host.api import ModelFileError
 from golem_host.testing.safetensors import safetensors_bytes
 from golem_host.testing.tiny import tiny_gguf
 from golem_host.testing.tiny_encoder import tiny_bert_directory, tiny_bert_gguf, tiny_nomic_gguf, word_pieces
+from golem_host.weights.safetensors import open_safetensors
 from golem_host_embed.checkpoint import Gelu, Pooling, looks_like, open_checkpoint
+from golem_host_embed.passes import require_tensors
 
 
 @pytest.fixture
@@ -282,6 +286,95 @@ def test_tokenizers_that_are_refused(directory: Path, change: Callable[[Any], An
     edit(directory / "tokenizer.json", change)
     with pytest.raises(ModelFileError, match=reason):
         open_checkpoint(directory).tokens()
+
+
+def special(name: str, ids: list[int]) -> Callable[[Any], Any]:
+    def change(file: Any) -> Any:
+        file["post_processor"]["special_tokens"][name] |= {"ids": ids, "tokens": [name] * len(ids)}
+        return file
+
+    return change
+
+
+@pytest.mark.parametrize(
+    ("change", "reason"),
+    [
+        (special("[CLS]", [99999]), "puts token 99999 beside a text; it has 108"),
+        (special("[SEP]", [108]), "puts token 108 beside a text; it has 108"),
+        (special("[CLS]", [2] * 300), "puts 30[12] tokens beside a text, of which the model takes 128"),
+    ],
+)
+@pytest.mark.parametrize("classifier", [False, True])
+def test_tokenizers_whose_frame_does_not_fit(
+    tmp_path: Path, classifier: bool, change: Callable[[Any], Any], reason: str
+) -> None:
+    folder = tiny_bert_directory(tmp_path / "bert", classifier=classifier)
+    edit(folder / "tokenizer.json", change)
+    with pytest.raises(ModelFileError, match=reason):
+        open_checkpoint(folder).tokens()
+
+
+@pytest.mark.parametrize("segments", [1, 2])
+def test_a_second_text_needs_its_segment(tmp_path: Path, segments: int) -> None:
+    def of_pair(file: Any) -> Any:
+        for part in file["post_processor"]["pair"]:
+            for each in part.values():
+                each["type_id"] *= segments
+        return file
+
+    folder = tiny_bert_directory(tmp_path / "rank", classifier=True)
+    edit(folder / "tokenizer.json", of_pair)
+    if segments == 1:
+        with_one = safetensors_of(folder)
+        with_one["bert.embeddings.token_type_embeddings.weight"] = np.zeros((1, 64), np.float32)
+        replace_tensors(folder, with_one)
+    with pytest.raises(ModelFileError, match=f"gives the second text segment {segments}; the model has {segments}"):
+        open_checkpoint(folder).tokens()
+
+
+def safetensors_of(folder: Path) -> dict[str, Any]:
+    with open_safetensors(folder / "model.safetensors") as file:
+        return {name: tensor.float32().copy() for name, tensor in file.tensors.items()}
+
+
+def test_tables_without_rows(directory: Path) -> None:
+    tensors = safetensors_of(directory)
+    tensors["embeddings.token_type_embeddings.weight"] = np.zeros((0, 64), np.float32)
+    replace_tensors(directory, tensors)
+    checkpoint = open_checkpoint(directory)
+    with pytest.raises(ModelFileError, match=r"tensor 'token_types\.weight' has shape \[0, 64\]; rows of 64"):
+        require_tensors(checkpoint)
+
+
+@pytest.mark.parametrize("place", ["a\0b", "\ud800", "../x", "/x"])
+@pytest.mark.parametrize("module", [0, 1])
+def test_modules_in_places_that_are_none(directory: Path, module: int, place: str) -> None:
+    def move(modules: Any) -> Any:
+        modules[module]["path"] = place
+        return modules
+
+    edit(directory / "modules.json", move)
+    with pytest.raises(ModelFileError, match="is no path|lies outside"):
+        open_checkpoint(directory)
+
+
+@pytest.mark.skipif(not hasattr(os, "mkfifo"), reason="pipes are files on POSIX systems only")
+@pytest.mark.parametrize("name", ["config.json", "model.safetensors", "1_Pooling/config.json", "model.gguf"])
+def test_pipes_are_not_waited_for(directory: Path, name: str) -> None:
+    (directory / name).unlink(missing_ok=True)
+    os.mkfifo(directory / name)
+    opened: list[BaseException] = []
+
+    def attempt() -> None:
+        try:
+            open_checkpoint(directory / name if name.endswith(".gguf") else directory)
+        except ModelFileError as error:
+            opened.append(error)
+
+    thread = threading.Thread(target=attempt, daemon=True)
+    thread.start()
+    thread.join(20)
+    assert [error.message for error in opened if isinstance(error, ModelFileError)] == ["is not a regular file"]
 
 
 def test_a_tokenizer_that_is_missing(directory: Path) -> None:
