@@ -248,7 +248,7 @@ def test_a_failed_load_keeps_no_memory(device: Device, tmp_path: Path, error: Ex
             try:
                 raise KeyError("blk.1")
             except KeyError:
-                raise error  # noqa: B904: an error with a context
+                raise error  # noqa: B904
 
     registry = registry_of(device, tmp_path, Half("a"))
 

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from golem_host.api import Model
+from golem_host.api import Model, ModelFileError
 from golem_host_embed.checkpoint import Checkpoint, open_checkpoint
 from golem_host_embed.passes import pass_bytes, require_tensors
 

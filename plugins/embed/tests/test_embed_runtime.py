@@ -205,3 +205,12 @@ def test_a_file_that_lacks_a_tensor_is_not_loaded(tmp_path: Path, device: Device
     path = tiny_bert_gguf(tmp_path / "m.gguf", metadata={"bert.block_count": 3})
     with pytest.raises(ModelFileError, match=r"blk\.2\.attn_q\.weight' is missing"):
         load(path, device)
+
+
+def test_a_model_replaced_by_one_of_another_kind(tmp_path: Path, device: Device) -> None:
+    model = EmbedModel(tiny_bert_directory(tmp_path / "bert"))
+    tiny_bert_directory(tmp_path / "bert", classifier=True)
+    (tmp_path / "bert" / "modules.json").unlink(missing_ok=True)
+    with pytest.raises(ModelFileError, match="replaced by a model of another kind"):
+        model.load(device, {"queue": 8}, lambda share: None)
+    assert model.kind == "embed"
