@@ -156,7 +156,8 @@ def test_what_llama_cpps_benchmarks_print_is_read() -> None:
 
 def test_rates_on_a_device_stand_beside_the_peers_and_its_bandwidth(tmp_path: Path) -> None:
     path = tmp_path / "m.gguf"
-    write_shape(qwen3(Q4_0, layers=1, width=64, feed_forward=64, heads=2), path)
+    shape = qwen3(Q4_0, layers=1, width=256, feed_forward=256, heads=2, kv_heads=1, head_width=64, tokens=2048)
+    write_shape(shape, path)
     rates = Rates(480.0, 480, {1: 10.0, 2: 20.0, 4: 40.0, 8: 80.0}, 50, 1e-5, 1e-5, 1.0)
     one, *_, prompt = vulkan_rows(path, rates, Peer(240.0, {1: 5.0}))
     assert one.cells(weights_read(path) * 20.0) == ("m.gguf", "one answer", "10.0 t/s", "50%", "5.0 t/s", "2.00")
