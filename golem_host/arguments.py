@@ -20,7 +20,7 @@ COMMANDS = {
     "bench": "time the models that the settings name: prompts and answers, alone and together",
     "devices": "list what this machine can compute on: the processor, and Vulkan devices",
     "config": "print every setting, its value and where it came from",
-    "pull": "fetch a model into the model folder",
+    "pull": "fetch a model into the model folder: demo, or hf.co/OWNER/REPO[:QUANT]",
 }
 OPERANDS = {"check": "FILE_OR_DIR", "pull": "NAME"}
 """Commands that take exactly one argument, and what it is called."""
@@ -56,7 +56,7 @@ def parse(
     if rest and not rest[0].startswith("-"):
         arguments.command = rest.pop(0)
         if arguments.command not in COMMANDS:
-            hint = nearest(arguments.command, COMMANDS) or f"; commands: {', '.join(COMMANDS)}"
+            hint = nearest(arguments.command, COMMANDS) or f"; commands: {', '.join(COMMANDS)}; see golem-host --help"
             raise UsageError(f"unknown command {arguments.command!r}{hint}")
     by_name = {spec.name: spec for spec in specs}
     while rest:
@@ -118,7 +118,9 @@ def _check_operands(arguments: Arguments) -> None:
     if arguments.switches & {"help", "help-all", "version"}:
         return
     if wanted is None and arguments.operands:
-        raise UsageError(f"unexpected argument {arguments.operands[0]!r}")
+        first = arguments.operands[0]
+        late = f"; a command comes before the flags: golem-host {first}" if first in COMMANDS else ""
+        raise UsageError(f"unexpected argument {first!r}{late}")
     if wanted is not None and len(arguments.operands) != 1:
         got = "none is given" if not arguments.operands else f"{len(arguments.operands)} are given"
         raise UsageError(f"golem-host {arguments.command} takes one {wanted}, {got}")

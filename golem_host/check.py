@@ -6,7 +6,7 @@ import json
 from dataclasses import asdict
 from pathlib import Path
 
-from golem_host.config import Settings
+from golem_host.config import NamedPath, Settings
 from golem_host.errors import ModelFileError, OperatorError
 from golem_host.hookspecs import Identified
 from golem_host.memory import available_bytes
@@ -34,7 +34,11 @@ def size_of(path: Path) -> int:
 
 
 def check(path: Path, plugins: PluginSet, settings: Settings, *, as_json: bool) -> int:
-    """Print the findings. 0 when a plugin would serve it and it fits in memory now, else 1."""
+    """Print the findings. 0 when a plugin would serve it and it fits in memory now, else 1.
+
+    A plain name may be one of the model folder.
+    """
+    path = NamedPath(None, path).find(settings["model-folder"], directories=True)
     if not path.exists():
         raise OperatorError(f"{path}: no such file or directory")
     answers = identify(path, plugins, settings)

@@ -16,7 +16,7 @@ from typing import NoReturn
 
 from golem_host import arguments, plugins
 from golem_host.arguments import Arguments
-from golem_host.config import CORE, Setting, Settings, resolve
+from golem_host.config import CORE, Setting, Settings, misspelt, resolve
 from golem_host.errors import OperatorError, UsageError
 from golem_host.help import help_text
 from golem_host.plugins import PluginSet
@@ -106,8 +106,9 @@ def _run(words: Sequence[str]) -> int:
     specs = [*CORE, *enabled.settings()]
     parsed = arguments.parse(words, specs, explain_unknown=_owner_of)
     settings = resolve(specs, parsed.flags, os.environ, wanted["config"], explain_unknown=_owner_of)
-    if enabled.names != settings["enable"]:
-        settings = settings.replaced(settings.source("enable"), enable=enabled.names)
+    if settings["demo"] and not settings["enable"]:
+        settings = settings.replaced(settings.source("demo"), enable=enabled.names)
+    _warn_of_near_misses(settings)
     return _dispatch(parsed, enabled, settings)
 
 
@@ -172,6 +173,14 @@ def _enabled(command: str, wanted: Settings) -> PluginSet:
 
 def _specs_of_all() -> list[Setting]:
     return [spec for one in plugins.examine_all() for spec in one.settings]
+
+
+def _warn_of_near_misses(settings: Settings) -> None:
+    """Name the variables that look like a setting's, misspelt. Others that begin alike may be somebody else's."""
+    if not misspelt(settings.specs, os.environ):
+        return
+    for variable, hint in misspelt([*CORE, *_specs_of_all()], os.environ):
+        print(f"golem-host: warning: variable {variable} is no setting{hint}", file=sys.stderr)
 
 
 def _owner_of(name: str) -> str | None:

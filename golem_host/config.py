@@ -50,6 +50,7 @@ __all__ = [
     "integer",
     "keep_alive",
     "listing",
+    "misspelt",
     "named_path",
     "nearest",
     "number",
@@ -149,6 +150,18 @@ def resolve(
     return Settings(specs, values, sources)
 
 
+def misspelt(specs: Sequence[Setting], environ: Mapping[str, str]) -> list[tuple[str, str]]:
+    """Variables named nearly like one of `specs`, each with words that say which; empty ones do not count."""
+    known = {variable.removeprefix("GOLEM_") for spec in specs for variable in spec.environment_names}
+    found = []
+    for variable, value in sorted(environ.items()):
+        name = variable.removeprefix("GOLEM_")
+        if value and name != variable and name not in known:
+            hint = nearest(name, known).replace("'", "'GOLEM_", 1)
+            found += [(variable, hint)] if hint else []
+    return found
+
+
 def _texts(
     spec: Setting,
     flags: Mapping[str, Sequence[str]],
@@ -193,7 +206,7 @@ def _relative_to(folder: Path, value: Any) -> Any:
     if isinstance(value, Path):
         return folder / value
     if isinstance(value, NamedPath):
-        return replace(value, path=folder / value.path)
+        return replace(value, path=folder / value.path, written=value.path)
     return value
 
 

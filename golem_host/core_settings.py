@@ -138,7 +138,7 @@ CORE: tuple[Setting, ...] = (
         choice("debug", "info", "warning", "error"),
         "info",
         "Least severe messages that are logged.",
-        metavar="LEVEL",
+        metavar="debug|info|warning|error",
     ),
     Setting(
         "debug-batches",

@@ -5,10 +5,12 @@ from __future__ import annotations
 import difflib
 import math
 import re
-from collections.abc import Callable, Iterable
-from dataclasses import dataclass
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import NamedTuple
+
+from golem_host.errors import ModelFileError
 
 
 @dataclass(frozen=True)
@@ -17,9 +19,27 @@ class NamedPath:
 
     name: str | None
     path: Path
+    written: Path | None = field(default=None, compare=False)
+    """The path as a settings file has it, where `path` is relative to that file."""
 
     def __str__(self) -> str:
         return f"{self.name}={self.path}" if self.name else str(self.path)
+
+    def find(self, folder: Path, *, directories: bool = False) -> Path:
+        """The path itself, or what has that name in the model folder, with or without `.gguf`.
+
+        Without `directories` only files count. Raises ModelFileError for a plain name that neither place has; any
+        other path that leads nowhere is returned as it is, for whoever opens it to say why it cannot be.
+        """
+        written = self.written or self.path
+        for place in (self.path, folder / written, folder / f"{written}.gguf"):
+            if place.is_file() or (directories and place.is_dir()):
+                return place
+        if len(written.parts) == 1 and not self.path.exists():
+            raise ModelFileError(
+                written, f"neither here nor in the model folder {folder}; golem-host models lists what is there"
+            )
+        return self.path
 
 
 class Address(NamedTuple):
@@ -156,10 +176,14 @@ def choice(*words: str) -> Callable[[str], str]:
     def parse(value: str) -> str:
         word = value.strip().lower()
         if word not in words:
-            raise ValueError(f"expected {' or '.join(words)}, got {value!r}{nearest(word, words)}")
+            raise ValueError(f"expected {_either(words)}, got {value!r}{nearest(word, words)}")
         return word
 
     return parse
+
+
+def _either(words: Sequence[str]) -> str:
+    return " or ".join((", ".join(words[:-1]), words[-1])) if len(words) > 1 else words[0]
 
 
 def device(value: str) -> str:

@@ -16,6 +16,7 @@ from typing import Any, Protocol
 from golem_host.devices.device import Device
 from golem_host.digests import DigestCache
 from golem_host.errors import BadRequest, InternalError, ModelFileError, NotFound, OperatorError
+from golem_host.http.known_routes import routes_of
 from golem_host.lanes.lane import Lane
 
 log = logging.getLogger("golem_host.registry")
@@ -173,7 +174,7 @@ class Registry:
             return found
         if found is not None:
             raise BadRequest(
-                f"model '{name}' serves {found.kind}, not {kind}; use the {found.kind} routes", param="model"
+                f"model '{name}' serves {found.kind}, not {kind}; use {routes_of(found.kind)}", param="model"
             )
         if not of_kind:
             raise NotFound(

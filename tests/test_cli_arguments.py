@@ -57,6 +57,7 @@ def test_switches_and_operands():
         (["--json=1"], "--json takes no value"),
         (["--json"], "serve has no --json"),
         (["--enable", "chat", "model.gguf"], "unexpected argument 'model.gguf'"),
+        (["--demo", "bench"], "unexpected argument 'bench'; a command comes before the flags: golem-host bench$"),
         (["--", "x"], "unexpected argument '--'"),
         (["-x"], "unexpected argument '-x'"),
         (["check"], "takes one FILE_OR_DIR, none is given"),

@@ -123,6 +123,23 @@ def test_demo_takes_the_plugins_that_have_a_demo_model(golem):
     enabled = json.loads(out)["enable"]["value"].split(",")
     assert "chat" in enabled
     assert "speech" not in enabled
+    assert json.loads(out)["enable"]["source"] == "flag --demo"
+
+
+def test_config_shows_that_nothing_is_enabled_and_every_setting(golem):
+    code, out, _ = golem("config", "--json")
+    assert code == 0
+    values = json.loads(out)
+    assert values["enable"] == {"value": "none", "source": "default"}
+    assert {"context", "pitch"} <= values.keys()
+
+
+def test_a_misspelt_variable_is_warned_of(golem, monkeypatch):
+    for name, value in {"GOLEM_PICH": "3", "GOLEM_CONTEXT": "9", "GOLEM_QEUE": "", "GOLEM_ORACLE_PYTHON": "x"}.items():
+        monkeypatch.setenv(name, value)
+    code, _, err = golem("config", "--enable", "speech")
+    assert code == 0
+    assert err == "golem-host: warning: variable GOLEM_PICH is no setting (did you mean 'GOLEM_PITCH'?)\n"
 
 
 def test_help_shows_enabled_plugins_and_help_all_everything(golem):
@@ -258,6 +275,17 @@ def test_check_of_what_nobody_takes(golem, tmp_path):
     assert "no plugin takes this (" in out
     code, _, err = golem("check", str(tmp_path / "absent"))
     assert (code, err) == (1, f"golem-host: {tmp_path / 'absent'}: no such file or directory\n")
+
+
+def test_check_takes_a_name_in_the_model_folder(golem, tmp_path):
+    folder = tmp_path / "home"
+    folder.mkdir()
+    (folder / "good.speech").write_text("good 5")
+    code, out, _ = golem("check", "good.speech")
+    assert (code, out.splitlines()[0]) == (0, str(folder / "good.speech"))
+    code, _, err = golem("check", "absent")
+    reason = f"neither here nor in the model folder {folder}; golem-host models lists what is there"
+    assert (code, err) == (1, f"golem-host: absent: {reason}\n")
 
 
 def test_a_reader_that_leaves_is_no_error(tmp_path):

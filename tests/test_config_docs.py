@@ -23,7 +23,7 @@ every value and where it came from; `--json` makes that machine-readable.
 - Durations are seconds or as in `90s`, `5m`, `1h30m`; sizes as in `256MiB` or `4GB`.
 - A flag or key that nothing has is an error; so is one of a plugin that is not enabled.
 
-A variable that is set to nothing counts as not set.
+A variable that is set to nothing counts as not set. One whose name is nearly a setting's is warned of.
 
 ```toml
 # golem.toml

@@ -89,7 +89,7 @@ def test_unknown_and_missing_names(device: Device, tmp_path: Path) -> None:
 
 def test_a_model_of_another_kind_is_refused_with_a_hint(device: Device, tmp_path: Path) -> None:
     registry = registry_of(device, tmp_path, FakeModel("words"), FakeModel("vectors", kind="embed"))
-    with pytest.raises(BadRequest, match="serves embed, not chat; use the embed routes"):
+    with pytest.raises(BadRequest, match="serves embed, not chat; use /v1/embeddings or /api/embed"):
         registry.resolve("vectors", "chat")
     with pytest.raises(NotFound, match="no stt model is served"):
         registry.resolve("anything", "stt")

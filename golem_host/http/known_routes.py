@@ -20,6 +20,19 @@ PLUGIN_OF = {
 """Path to the plugin that ships with the host and serves it."""
 
 
+ROUTES_OF_KIND = {
+    "chat": "/v1/chat/completions or /api/chat",
+    "embed": "/v1/embeddings or /api/embed",
+    "rerank": "/v1/rerank",
+}
+"""Kind of model to the routes it is mostly asked by."""
+
+
+def routes_of(kind: str) -> str:
+    """Where to ask a model of `kind`, for the answer to who asked it elsewhere."""
+    return ROUTES_OF_KIND.get(kind, f"the {kind} routes")
+
+
 def hint(path: str) -> str:
     """What to add to the answer that `path` does not exist; nothing for paths no API has."""
     plugin = PLUGIN_OF.get(path)

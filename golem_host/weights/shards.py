@@ -48,6 +48,8 @@ def open_parts(path: Path) -> list[Part]:
 
 
 def _open(path: Path) -> Part:
+    if path.is_dir():
+        raise GgufError(path, "is a directory, not a GGUF file; golem-host check tells which plugin takes it")
     try:
         # Before it is opened: that of a pipe waits until somebody writes to it.
         if path.exists() and not path.is_file():

@@ -70,8 +70,8 @@ def golem_settings() -> Sequence[Setting]:
             "kv-type",
             choice("f16", "q8_0"),
             "f16",
-            "How keys and values are kept: f16, or q8_0 in 53 % of its bytes, for heads of whole blocks of 32 only.",
-            metavar="TYPE",
+            "How keys and values are kept: f16, or on the CPU q8_0, 53 % as large, for heads of whole blocks of 32.",
+            metavar="f16|q8_0",
         ),
         Setting(
             "max-tokens",
@@ -100,13 +100,7 @@ def golem_models(settings: Settings) -> Sequence[Model]:
             "vulkan-layers says how much of a chat model a Vulkan device takes: give --device vulkan as well"
         )
     folder = settings["model-folder"]
-    return [ChatModel(_found(given.path, folder), name=given.name, device=where) for given in settings["chat-model"]]
-
-
-def _found(path: Path, folder: Path) -> Path:
-    """The file itself, or the one of that name in the model folder, with or without `.gguf`."""
-    places = (path, folder / path, folder / f"{path}.gguf")
-    return next((place for place in places if place.is_file()), path)
+    return [ChatModel(given.find(folder), name=given.name, device=where) for given in settings["chat-model"]]
 
 
 @hookimpl

@@ -191,3 +191,12 @@ def test_a_model_is_found_by_its_name_in_the_model_folder(tmp_path: Path) -> Non
             [*CORE, *golem_settings()], {"chat-model": [written], "model-folder": [str(tmp_path)]}, {}, None
         )
         assert [model.name for model in golem_models(settings)] == ["small"]
+    # A settings file elsewhere, whose paths are relative to it, names it the same way.
+    file = tmp_path / "elsewhere" / "golem.toml"
+    file.parent.mkdir()
+    file.write_text('chat-model = ["small"]\n')
+    flags = {"model-folder": [str(tmp_path)]}
+    assert [model.name for model in golem_models(resolve([*CORE, *golem_settings()], flags, {}, file))] == ["small"]
+    file.write_text('chat-model = ["smal"]\n')
+    with pytest.raises(ModelFileError, match="^smal: neither here nor in the model folder"):
+        golem_models(resolve([*CORE, *golem_settings()], flags, {}, file))

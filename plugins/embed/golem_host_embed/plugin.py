@@ -67,13 +67,10 @@ def golem_models(settings: Settings) -> Sequence[Model]:
 
     on = settings["embed-device"] or settings["device"]
     folder = settings["model-folder"]
-    return [EmbedModel(_found(given.path, folder), name=given.name, device=on) for given in settings["embed-model"]]
-
-
-def _found(path: Path, folder: Path) -> Path:
-    """The path itself, or what has that name in the model folder, with or without `.gguf`."""
-    places = (path, folder / path, folder / f"{path}.gguf")
-    return next((place for place in places if place.exists()), path)
+    return [
+        EmbedModel(given.find(folder, directories=True), name=given.name, device=on)
+        for given in settings["embed-model"]
+    ]
 
 
 @hookimpl

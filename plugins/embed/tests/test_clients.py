@@ -72,11 +72,11 @@ def test_openai_errors(clients: Clients) -> None:
     assert long.value.code == "exceed_context_size_error"
     with pytest.raises(openai.BadRequestError, match="more than the 64 that model 'bert' gives"):
         create(model="bert", input="a", dimensions=65)
-    with pytest.raises(openai.BadRequestError, match="serves chat, not embed; use the chat routes"):
+    with pytest.raises(openai.BadRequestError, match="serves chat, not embed; use /v1/chat/completions or /api/chat"):
         create(model="talker", input="a")
     with pytest.raises(openai.NotFoundError, match="model 'other' not found"):
         create(model="other", input="a")
-    with pytest.raises(openai.BadRequestError, match="serves embed, not chat; use the embed routes"):
+    with pytest.raises(openai.BadRequestError, match="serves embed, not chat; use /v1/embeddings or /api/embed"):
         clients.openai.chat.completions.create(model="bert", messages=[{"role": "user", "content": "Hi"}])
 
 
@@ -131,7 +131,8 @@ def test_rerank(clients: Clients) -> None:
             assert alone["results"][0]["relevance_score"] == scores[index]
         refused = client.post(f"{clients.url}/v1/rerank", json={**body, "model": "bert"})
         assert refused.status_code == 400
-        assert refused.json()["error"]["message"] == "model 'bert' serves embed, not rerank; use the embed routes"
+        message = "model 'bert' serves embed, not rerank; use /v1/embeddings or /api/embed"
+        assert refused.json()["error"]["message"] == message
 
 
 def test_a_text_has_the_same_bytes_in_any_company(clients: Clients) -> None:

@@ -43,8 +43,10 @@ def test_models_by_name(tmp_path: Path) -> None:
 
 
 def test_a_model_that_cannot_be_served(tmp_path: Path) -> None:
-    with pytest.raises(ModelFileError, match="missing: cannot be opened"):
+    with pytest.raises(ModelFileError, match="^missing: neither here nor in the model folder"):
         plugin.golem_models(settings(tmp_path, "missing"))
+    with pytest.raises(ModelFileError, match="missing: cannot be opened"):
+        plugin.golem_models(settings(tmp_path, "folder/missing"))
     with pytest.raises(ModelFileError, match="encoders served: bert, nomic-bert-moe"):
         plugin.golem_models(settings(tmp_path, str(tiny_gguf(tmp_path / "chat.gguf"))))
 

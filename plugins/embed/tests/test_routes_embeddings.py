@@ -189,7 +189,8 @@ def test_models_by_name(tmp_path: Path) -> None:
             assert (await served.post("/v1/embeddings", **body)).json()["model"] == "scripted"
         chat = await served.post("/v1/embeddings", input="a", model="talker")
         assert chat.status_code == 400
-        assert chat.json()["error"]["message"] == "model 'talker' serves chat, not embed; use the chat routes"
+        message = "model 'talker' serves chat, not embed; use /v1/chat/completions or /api/chat"
+        assert chat.json()["error"]["message"] == message
         ranker = await served.post("/embedding", input="a", model="ranker")
         assert "model 'ranker' serves rerank, not embed" in ranker.json()["error"]["message"]
 

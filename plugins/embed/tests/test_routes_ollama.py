@@ -46,7 +46,7 @@ def test_long_texts_are_cut(tmp_path: Path, caplog: pytest.LogCaptureFixture) ->
         cut = [2, *[60] * 30, 3]
         assert answer.json()["embeddings"][1] == pytest.approx(expected(cut), abs=1e-7)
         assert answer.json()["prompt_eval_count"] == 35
-        assert "scripted: 1 texts had more than 32 tokens and were cut" in caplog.text
+        assert "scripted: texts that had more than 32 tokens and were cut: 1" in caplog.text
         huge = await served.post("/api/embed", model="scripted", input="hello " * 500_000)
         assert huge.json()["embeddings"] == [answer.json()["embeddings"][1]]
         shorter = await served.post("/api/embed", model="scripted", input=LONG, options={"num_ctx": 10})
@@ -122,7 +122,7 @@ REFUSED: list[tuple[str, dict[str, Any], int, str]] = [
     ("/api/embed", {"model": "", "input": "a"}, 404, "model '' not found"),
     ("/api/embed", {"model": "other", "input": "a"}, 404, "model 'other' not found"),
     ("/api/embed", {"model": "other"}, 404, "model 'other' not found"),
-    ("/api/embed", {"model": "talker", "input": "a"}, 400, "model 'talker' serves chat, not embed; use the chat"),
+    ("/api/embed", {"model": "talker", "input": "a"}, 400, "model 'talker' serves chat, not embed; use /v1/chat"),
     ("/api/embeddings", {"prompt": "a"}, 400, "model is required"),
     ("/api/embeddings", {"model": "scripted", "prompt": ["a"]}, 400, "Field 'prompt': expected a string"),
     ("/api/embeddings", {"model": "scripted", "prompt": "a", "options": []}, 400, "Field 'options'"),

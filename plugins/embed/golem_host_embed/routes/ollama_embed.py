@@ -91,7 +91,7 @@ async def _computed(
 
     found = await computed(request, runtime, prepare)
     if cut:
-        log.info("%s: %d texts had more than %d tokens and were cut", runtime.lane.name, cut, limit)
+        log.info("%s: texts that had more than %d tokens and were cut: %d", runtime.lane.name, limit, cut)
         log_note(request).extra["texts cut"] = cut
     return found
 
