@@ -14,7 +14,7 @@ class NativeDraw:
     """Top-k, top-p, min-p, temperature, and the draw, over logits of a whole vocabulary."""
 
     def __init__(self, kernels: Kernels, rules: Any) -> None:
-        self._kernels = kernels
+        self._draw = kernels.draw
         self._rules = rules
 
     def __call__(self, logits: NDArray[np.float32], maxima: NDArray[np.float32] | None, share: float) -> int:
@@ -22,7 +22,7 @@ class NativeDraw:
 
         -1 when the largest logit is not finite. `maxima` are the block maxima (`golem_host.ops.largest`), where known.
         """
-        return self._kernels.draw(logits, maxima, self._rules, share)
+        return self._draw(logits, maxima, self._rules, share)
 
 
 def native_draw(*, top_k: int, top_p: float, min_p: float, min_keep: int, temperature: float) -> NativeDraw | None:

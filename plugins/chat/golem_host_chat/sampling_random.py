@@ -8,6 +8,7 @@ from typing import Any, cast
 import numpy as np
 
 _AHEAD = 64
+_BELOW_ONE = math.nextafter(1.0, 0.0)
 
 
 class Mt19937:
@@ -30,8 +31,7 @@ class Mt19937:
     def uniform_double(self) -> float:
         """In [0, 1), from two outputs: `uniform_real_distribution<double>`."""
         low = self.raw()
-        value = (low + self.raw() * 2.0**32) / 2.0**64
-        return min(value, math.nextafter(1.0, 0.0))
+        return min((low + self.raw() * 2.0**32) / 2.0**64, _BELOW_ONE)
 
     def uniform_float(self) -> np.float32:
         """In [0, 1), from one output: `uniform_real_distribution<float>`."""

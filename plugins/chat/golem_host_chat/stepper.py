@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import logging
 import time
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 from golem_host.errors import BadRequest, ContextExceeded
 from golem_host.lanes.job import Job
@@ -25,19 +25,16 @@ MIN_CHUNK = 16
 
 @dataclass(slots=True)
 class Carried:
-    """What went into a pass: the conversations that drew, then those whose prompts were read, with their tokens."""
+    """What went into a pass: the slots that drew, then those whose prompts were read, with how many tokens."""
 
-    drawn: list[tuple[Conversation, list[int]]]
-    read: list[tuple[Conversation, list[int]]]
-
-    @property
-    def fed(self) -> list[tuple[Conversation, list[int]]]:
-        return self.drawn + self.read
+    drew: list[int] = field(default_factory=list)
+    read: list[tuple[int, int]] = field(default_factory=list)
 
     def __str__(self) -> str:
-        parts = [f"slot {conversation.slot.index} draws" for conversation, _ in self.drawn]
-        parts += [f"slot {conversation.slot.index} reads {len(tokens)}" for conversation, tokens in self.read]
-        return f"{', '.join(parts)}; {sum(len(tokens) for _, tokens in self.fed)} columns"
+        parts = [f"slot {slot} draws" for slot in self.drew] + [
+            f"slot {slot} reads {count}" for slot, count in self.read
+        ]
+        return f"{', '.join(parts)}; {len(self.drew) + sum(count for _, count in self.read)} columns"
 
 
 class ChatStepper:
@@ -82,12 +79,12 @@ class ChatStepper:
         return True
 
     def step(self) -> Carried:
-        columns, carried = self._gather()
+        columns, fed, carried = self._gather()
         started = time.monotonic()
         scores = self.passes.run(columns)
         self._adapt(len(columns.tokens), time.monotonic() - started)
         drawing: list[Conversation] = []
-        for conversation, tokens in carried.fed:
+        for conversation, tokens in fed:
             conversation.fed(tokens)
             if not conversation.reading:
                 drawing.append(conversation)
@@ -132,19 +129,19 @@ class ChatStepper:
                 if not slot.busy and slot.last_used < oldest:
                     slot.forget()
 
-    def _gather(self) -> tuple[Columns, Carried]:
+    def _gather(self) -> tuple[Columns, list[tuple[Conversation, list[int]]], Carried]:
         """The next pass: a token of every conversation that draws, then prompts in the order they came."""
-        columns = Columns()
+        columns, carried = Columns(), Carried()
+        fed: list[tuple[Conversation, list[int]]] = []
         reading: list[Conversation] = []
-        drawn: list[tuple[Conversation, list[int]]] = []
         for conversation in self._conversations:
             if conversation.unread:
                 reading.append(conversation)
                 continue
             tokens = conversation.next_tokens(1)
             columns.add(conversation.slot.index, len(conversation.slot.tokens), tokens, output=True)
-            drawn.append((conversation, tokens))
-        read: list[tuple[Conversation, list[int]]] = []
+            fed.append((conversation, tokens))
+            carried.drew.append(conversation.slot.index)
         room = min(self._chunk, self.passes.widest - len(columns.tokens))
         for conversation in reading:
             if room <= 0:
@@ -152,9 +149,10 @@ class ChatStepper:
             tokens = conversation.next_tokens(room)
             last = len(tokens) == len(conversation.unread)
             columns.add(conversation.slot.index, len(conversation.slot.tokens), tokens, output=last)
-            read.append((conversation, tokens))
+            fed.append((conversation, tokens))
+            carried.read.append((conversation.slot.index, len(tokens)))
             room -= len(tokens)
-        return columns, Carried(drawn, read)
+        return columns, fed, carried
 
     def _adapt(self, width: int, seconds: float) -> None:
         """Let the next pass be as wide as fits its time: twice as wide at most, a power of two."""

@@ -273,3 +273,12 @@ def test_forgotten_after_its_time(checkpoint: Path, backend: CpuBackend) -> None
     prompt = engine.prompt(20, 1)
     engine.answer(prompt)
     assert engine.answer(prompt).cached_tokens == 0
+
+
+def test_a_pass_says_what_it_carried(engine: Engine) -> None:
+    engine.submit(engine.prompt(5, 1))
+    engine.run(passes=1)
+    assert engine.lane.pass_note() == "slot 0 reads 5; 5 columns"
+    engine.submit(engine.prompt(3, 2))
+    engine.run(passes=1)
+    assert engine.lane.pass_note() == "slot 0 draws, slot 1 reads 3; 4 columns"
