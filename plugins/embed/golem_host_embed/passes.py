@@ -1,4 +1,4 @@
-"""The forward pass of one loaded encoder: recorded once for the widest pass, replayed for whatever texts there are."""
+"""The forward passes of one loaded encoder: recorded for a few widths, replayed for whatever texts there are."""
 
 from __future__ import annotations
 
@@ -18,6 +18,9 @@ from golem_host_embed.weights import Linear, Weights
 
 PASS_ROWS = 4096
 """Tokens of a pass, unless a single text has more."""
+NARROWEST = 64
+"""Rows of the narrowest recording; each other one is eight times as wide as the one before, up to the widest pass. A
+graphics device starts the work of all rows that were recorded, however few are live."""
 
 FAMILIES = {
     "bert": "golem_host_embed.bert:Bert",
@@ -47,11 +50,19 @@ def pass_rows(context: int) -> int:
     return max(PASS_ROWS, context)
 
 
+def widths(capacity: int) -> list[int]:
+    """Rows of each recording, rising to `capacity`."""
+    found = [NARROWEST]
+    while found[-1] < capacity:
+        found.append(8 * found[-1])
+    return [*found[:-1], capacity]
+
+
 def pass_bytes(hparams: Hparams, context: int) -> int:
-    """Bytes that the rows of the widest pass take at most: of the feed-forward, also as its second product wants them,
-    and four of the model's width."""
+    """Bytes that the rows of the passes of all widths take at most: of the feed-forward, also as its second product
+    wants them, and four of the model's width."""
     inner = hparams.ff_width * max(1, hparams.experts_used)
-    return 4 * pass_rows(context) * (2 * inner + 4 * hparams.width)
+    return 4 * sum(widths(pass_rows(context))) * (2 * inner + 4 * hparams.width)
 
 
 class Head:
@@ -81,18 +92,18 @@ class Passes:
         self._encoder = encoder_of(checkpoint)
         self._head = Head(checkpoint) if checkpoint.classifier else None
         self._backend = backend
-        self._program: Any = None
+        self._programs: dict[int, Any] = {}
 
     def prepare(self, progress: Callable[[float], None]) -> None:
-        """Bring the weights into memory and compile the pass. `progress` takes the share done."""
-        recording = self.record()
-        self._backend.prepare(recording, progress)
-        self._program = self._backend.compile(recording)
+        """Bring the weights into memory and compile the passes. `progress` takes the share done."""
+        self._backend.prepare(self.record(), progress)
+        self._programs = {width: self._backend.compile(self.record(width)) for width in widths(self.capacity)}
 
-    def record(self, *, keep_names: bool = False) -> Recording:
-        """The pass of `capacity` rows; its output `texts` is (texts, width)."""
+    def record(self, width: int | None = None, *, keep_names: bool = False) -> Recording:
+        """The pass of `width` rows, or of `capacity`; its output `texts` is (texts, width)."""
         recording = Recording(keep_names=keep_names)
-        rows, texts = recording.axis("rows", self.capacity), recording.axis("texts", self.capacity)
+        width = width or self.capacity
+        rows, texts = recording.axis("rows", width), recording.axis("texts", width)
         batch = Batch(*(recording.input(name, rows) for name in ("tokens", "positions", "segments", "text_of_row")))
         pooled = self._pooled(recording, self._encoder.forward(batch), texts)
         recording.output("texts", pooled if self._head is None else self._head(pooled))
@@ -111,20 +122,22 @@ class Passes:
 
         `tokens` and `segments` (rows,) are those of the texts one after the other, of `lengths` (texts,) rows each.
         """
-        if self._program is None:
+        if not self._programs:
             raise RuntimeError("the passes of an unloaded model")
         rows, texts = len(tokens), len(lengths)
+        width = next((width for width in self._programs if width >= rows), self.capacity)
+        program = self._programs[width]
         last = np.cumsum(lengths, dtype=np.int32) - 1
         first = last - lengths + 1
         values = {"tokens": tokens, "segments": segments, "first": first, "last": last, "count": lengths}
         values["positions"] = np.arange(rows, dtype=np.int32) - np.repeat(first, lengths)
         values["text_of_row"] = np.repeat(np.arange(texts, dtype=np.int32), lengths)
-        for name, into in self._program.inputs.items():
+        for name, into in program.inputs.items():
             into[: len(values[name])] = values[name]
-        self._program.run({"rows": rows, "texts": texts})
-        return self._program.output("texts")
+        program.run({"rows": rows, "texts": texts})
+        return program.output("texts")
 
     def close(self) -> None:
         """Let go of weights and programs, whoever still holds this object."""
-        self._program = None
+        self._programs.clear()
         del self._encoder, self._head
