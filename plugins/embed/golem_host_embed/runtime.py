@@ -86,15 +86,13 @@ class EmbedRuntime:
         tokens = np.fromiter(chain.from_iterable(text.ids for text in texts), np.int32, rows)
         return Texts(tokens, segments, starts, costs, np.empty((len(costs), self.width), np.float32))
 
-    def submit(self, texts: Sequence[Tokens]) -> Job[Texts]:
-        """Queue the texts of a request, 1 to `context` tokens each; the lane cuts them into passes.
+    def job(self, texts: Sequence[Tokens]) -> Job[Texts]:
+        """A job for the texts of a request, 1 to `context` tokens each, to be submitted to the lane, which cuts them
+        into passes. Not for the event loop when there are many.
 
-        The job's result is float32 (texts, width) in their order: pooled, not normalised, or scores. Raises what
-        `Lane.submit` raises.
+        The job's result is float32 (texts, width) in their order: pooled, not normalised, or scores.
         """
-        job = Job(self.request(texts))
-        self.lane.submit(job)
-        return job
+        return Job(self.request(texts))
 
     def close(self) -> None:
         """Give the weights back; the checkpoint is closed with them."""

@@ -2,11 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
+
+from golem_host.errors import BadRequest
 
 QUICK = 1 << 16
 """Characters that are quickly tokenized; of a longer text only as much is as settles that it is too long."""
+LONGEST = 1 << 20
+"""Characters of a text that are tokenized at most: each takes up to some 200 bytes of memory meanwhile."""
 
 
 @dataclass(frozen=True)
@@ -56,9 +60,13 @@ class TextTokens:
         self.frame = frame
         self.size = size
 
-    def texts(self, texts: Sequence[str], limit: int) -> list[Tokens]:
-        """Texts with the special tokens around them; those of more than `limit` tokens need not be whole."""
-        return [self._framed(ids, whole) for ids, whole in self._ids(texts, limit)]
+    def texts(self, texts: Iterable[str], limit: int) -> Iterator[Tokens]:
+        """Texts with the special tokens around them; those of more than `limit` tokens need not be whole.
+
+        They are tokenized as they are asked for, so that nothing is done, or kept, beyond the first that is too long.
+        Raises `BadRequest` for a text of more than `LONGEST` characters whose beginning does not show that it is.
+        """
+        return (self._framed(ids, whole) for ids, whole in self._ids(texts, limit))
 
     def cut(self, tokens: Tokens, limit: int) -> Tokens:
         """The beginning of a text, `limit` tokens at most, with the special tokens around it."""
@@ -67,34 +75,55 @@ class TextTokens:
         end = len(self.frame.after)
         return Tokens([*tokens.ids[: limit - end], *tokens.ids[len(tokens) - end :]])
 
-    def pairs(self, first: str, seconds: Sequence[str], limit: int) -> list[Tokens]:
-        """Pairs of `first` with each of `seconds`, as a cross-encoder reads them; see `texts` for `limit`."""
+    def pairs(self, first: str, seconds: Iterable[str], limit: int) -> Iterator[Tokens]:
+        """Pairs of `first` with each of `seconds`, as a cross-encoder reads them; see `texts`."""
         frame = self.frame
-        (head, head_whole), *tails = self._ids([first, *seconds], limit)
+        [(head, head_whole)] = self._ids([first], limit)
         before = [*frame.before, *head, *frame.between]
-        pairs = []
-        for tail, whole in tails:
+        for tail, whole in self._ids(seconds, limit):
             after = [*tail, *frame.after]
             segments = [0] * len(before) + [frame.second] * len(after) if frame.second else []
-            pairs.append(Tokens(before + after, segments, whole and head_whole))
-        return pairs
+            yield Tokens(before + after, segments, whole and head_whole)
 
     def _framed(self, ids: list[int], whole: bool) -> Tokens:
         return Tokens([*self.frame.before, *ids, *self.frame.after], whole=whole)
 
-    def _ids(self, texts: Sequence[str], limit: int) -> list[tuple[list[int], bool]]:
+    def _ids(self, texts: Iterable[str], limit: int) -> Iterator[tuple[list[int], bool]]:
         """The ids of each text, and whether they are all."""
-        quick = iter(self._encode([text for text in texts if len(text) <= QUICK]))
-        return [(next(quick), True) if len(text) <= QUICK else self._long(text, limit) for text in texts]
+        for batch in _batches(texts):
+            if len(batch[0]) > QUICK:
+                yield self._long(batch[0], limit)
+            else:
+                for ids in self._encode(batch):
+                    yield ids, True
 
     def _long(self, text: str, limit: int) -> tuple[list[int], bool]:
         size = QUICK
-        while size < len(text):
+        while size < len(text) and size <= LONGEST:
             end = max(text.rfind(" ", 0, size), text.rfind("\n", 0, size))
             if end > 0:
                 [ids] = self._encode([text[:end]])
                 if len(ids) > limit:
                     return ids, False
             size *= 4
+        if len(text) > LONGEST:
+            raise BadRequest(
+                f"a text of {len(text)} characters is too long, and has no space in the right place to read only its "
+                "beginning; split it"
+            )
         [ids] = self._encode([text])
         return ids, True
+
+
+def _batches(texts: Iterable[str]) -> Iterator[list[str]]:
+    """Neighbouring texts of `QUICK` characters in all, or one that is longer."""
+    batch: list[str] = []
+    room = QUICK
+    for text in texts:
+        if batch and len(text) > room:
+            yield batch
+            batch, room = [], QUICK
+        batch.append(text)
+        room -= len(text)
+    if batch:
+        yield batch

@@ -57,10 +57,8 @@ class ScriptedRuntime:
             queue_limit=settings["queue"],
         )
 
-    def submit(self, texts: Sequence[Tokens]) -> Job[Any]:
-        job: Job[Any] = Job(list(texts))
-        self.lane.submit(job)
-        return job
+    def job(self, texts: Sequence[Tokens]) -> Job[Any]:
+        return Job(list(texts))
 
     def _run(self, batch: list[Part]) -> None:
         make = score_of if self.width == 1 else vector_of

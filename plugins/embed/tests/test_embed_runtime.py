@@ -45,6 +45,12 @@ def load(path: Path, device: Device) -> EmbedRuntime:
     return runtime
 
 
+def submit(runtime: EmbedRuntime, texts: list[Tokens]) -> Job[Any]:
+    job = runtime.job(texts)
+    runtime.lane.submit(job)
+    return job
+
+
 def texts_of(lists: list[list[int]]) -> list[Tokens]:
     return [Tokens(ids, []) for ids in lists]
 
@@ -56,10 +62,10 @@ def answer(job: Job[Any]) -> NDArray[np.float32]:
 def test_vectors_come_in_the_order_of_the_texts(tmp_path: Path, device: Device) -> None:
     runtime = load(tiny_nomic_gguf(tmp_path / "m.gguf"), device)
     texts = texts_of(random_texts(20, VOCAB))
-    vectors = answer(runtime.submit(texts))
+    vectors = answer(submit(runtime, texts))
     assert vectors.shape == (20, runtime.width) == (20, 64) and vectors.dtype == np.float32
     for at in (0, 7, 19):
-        assert answer(runtime.submit(texts[at : at + 1])).tobytes() == vectors[at : at + 1].tobytes()
+        assert answer(submit(runtime, texts[at : at + 1])).tobytes() == vectors[at : at + 1].tobytes()
     assert not np.allclose(np.linalg.norm(vectors, axis=1), 1)
 
 
@@ -68,25 +74,25 @@ def test_a_request_over_the_budget_is_cut(tmp_path: Path, device: Device) -> Non
     runtime = load(tiny_bert_gguf(tmp_path / "m.gguf", layers=1), device)
     texts = texts_of(random_texts(1200, VOCAB, longest=64))
     assert sum(map(len, texts)) > 8 * PASS_ROWS
-    large = runtime.submit(texts)
+    large = submit(runtime, texts)
     while runtime.lane.passes == 0 and large.end is None:
         pass
-    small = runtime.submit(texts[5:6])
+    small = submit(runtime, texts[5:6])
     alone = answer(small)
     assert large.end is None
     vectors = answer(large)
     assert vectors[5:6].tobytes() == alone.tobytes()
     assert runtime.lane.passes >= 9
-    backwards = answer(runtime.submit(texts[::-1]))
+    backwards = answer(submit(runtime, texts[::-1]))
     assert backwards[::-1].tobytes() == vectors.tobytes()
 
 
 def test_concurrent_requests_get_what_they_get_alone(tmp_path: Path, device: Device) -> None:
     runtime = load(tiny_nomic_gguf(tmp_path / "m.gguf", quantization="Q8_0", width=64, ff_width=96), device)
     requests = [texts_of(random_texts(1 + seed % 5, VOCAB, seed=seed)) for seed in range(24)]
-    alone = [answer(runtime.submit(request)).tobytes() for request in requests]
+    alone = [answer(submit(runtime, request)).tobytes() for request in requests]
     with ThreadPoolExecutor(8) as clients:
-        together = list(clients.map(lambda request: answer(runtime.submit(request)).tobytes(), requests))
+        together = list(clients.map(lambda request: answer(submit(runtime, request)).tobytes(), requests))
     assert together == alone
 
 
@@ -104,9 +110,9 @@ def test_requests_that_arrive_during_a_pass_share_the_next(
         return run(tokens, segments, lengths)
 
     monkeypatch.setattr(runtime._passes, "run", slow)
-    first = runtime.submit(texts_of([[2, 5, 3]]))
+    first = submit(runtime, texts_of([[2, 5, 3]]))
     assert entered.wait(30)
-    others = [runtime.submit(texts_of(random_texts(3, VOCAB))) for _ in range(4)]
+    others = [submit(runtime, texts_of(random_texts(3, VOCAB))) for _ in range(4)]
     go.set()
     for job in (first, *others):
         answer(job)
@@ -127,9 +133,9 @@ def test_a_text_that_is_not_finite_fails_its_request_alone(tmp_path: Path, devic
     damage(folder, 50)
     runtime = load(folder, device)
     with runtime.lane.arriving():
-        good = runtime.submit(texts_of([[2, 5, 3], [2, 9, 9, 3]]))
-        bad = runtime.submit(texts_of([[2, 7, 3], [2, 50, 3]]))
-        other = runtime.submit(texts_of([[2, 5, 3]]))
+        good = submit(runtime, texts_of([[2, 5, 3], [2, 9, 9, 3]]))
+        bad = submit(runtime, texts_of([[2, 7, 3], [2, 50, 3]]))
+        other = submit(runtime, texts_of([[2, 5, 3]]))
     vectors = answer(good)
     with pytest.raises(InternalError, match="for text 1 is not finite"):
         answer(bad)
@@ -139,7 +145,7 @@ def test_a_text_that_is_not_finite_fails_its_request_alone(tmp_path: Path, devic
 def test_a_token_that_is_not_there_fails_its_request_alone(tmp_path: Path, device: Device) -> None:
     runtime = load(tiny_bert_gguf(tmp_path / "m.gguf"), device)
     with runtime.lane.arriving():
-        bad, good = runtime.submit(texts_of([[2, 10**6, 3]])), runtime.submit(texts_of([[2, 5, 3]]))
+        bad, good = submit(runtime, texts_of([[2, 10**6, 3]])), submit(runtime, texts_of([[2, 5, 3]]))
     with pytest.raises(RequestError):
         answer(bad)
     assert np.isfinite(answer(good)).all()
@@ -149,16 +155,16 @@ def test_a_token_that_is_not_there_fails_its_request_alone(tmp_path: Path, devic
 def test_texts_that_no_pass_takes(tmp_path: Path, device: Device, lengths: list[int]) -> None:
     runtime = load(tiny_bert_gguf(tmp_path / "m.gguf", context=128), device)
     with pytest.raises(ValueError, match="texts of 1 to 128 tokens"):
-        runtime.submit(texts_of([[5] * n for n in lengths]))
+        submit(runtime, texts_of([[5] * n for n in lengths]))
 
 
 def test_scores_of_pairs(tmp_path: Path, device: Device) -> None:
     runtime = load(tiny_bert_directory(tmp_path / "cross", classifier=True), device)
-    pairs = runtime.tokens.pairs("hello", ["the king", "queen of the world"], runtime.context)
-    scores = answer(runtime.submit(pairs))
+    pairs = list(runtime.tokens.pairs("hello", ["the king", "queen of the world"], runtime.context))
+    scores = answer(submit(runtime, pairs))
     assert scores.shape == (2, 1)
     one_segment = [Tokens(pair.ids, []) for pair in pairs]
-    assert not np.array_equal(answer(runtime.submit(one_segment)), scores)
+    assert not np.array_equal(answer(submit(runtime, one_segment)), scores)
 
 
 def test_memory_is_the_files_and_the_passes(tmp_path: Path) -> None:
@@ -187,7 +193,7 @@ def test_an_embedding_waits_for_at_most_two_passes_of_a_chat(tmp_path: Path, dev
         while chat.passes < 3 * seed:
             time.sleep(0.001)
         before = chat.passes
-        job = runtime.submit(texts_of(random_texts(1, VOCAB, seed=seed)))
+        job = submit(runtime, texts_of(random_texts(1, VOCAB, seed=seed)))
         answer(job)
         waited.append(chat.passes - before)
     for talk in talks:
@@ -200,7 +206,7 @@ def test_a_closed_model(tmp_path: Path, device: Device) -> None:
     device.detach(runtime.lane)
     runtime.close()
     with pytest.raises(Unavailable):
-        runtime.submit(texts_of([[2, 5, 3]]))
+        submit(runtime, texts_of([[2, 5, 3]]))
 
 
 def test_a_file_that_lacks_a_tensor_is_not_loaded(tmp_path: Path, device: Device) -> None:

@@ -13,7 +13,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from golem_host_embed.tokens import Tokens
+from golem_host_embed.tokens import Frame, Tokens
 from scripted_embed import Served, serving, vector_of
 
 Scenario = Callable[[Served], Coroutine[Any, Any, None]]
@@ -180,6 +180,23 @@ def test_a_long_text_of_few_tokens(tmp_path: Path) -> None:
         assert answer.json()["usage"]["prompt_tokens"] == 3
 
     run(tmp_path, scenario)
+
+
+def test_a_text_without_tokens(tmp_path: Path) -> None:
+    """A tokenizer that puts nothing around a text has none for an empty one."""
+
+    async def scenario(served: Served) -> None:
+        async with served.host.registry.use(served.model) as runtime:
+            runtime.tokens.frame = Frame((), (), (), 0)  # type: ignore[attr-defined]
+            for path, field in (("/v1/embeddings", "input"), ("/embedding", "content"), ("/api/embed", "input")):
+                for value in (["hello", ""], ["hello", "  "]):
+                    answer = await served.post(path, model="scripted", **{field: value})
+                    assert answer.status_code == 400
+                    assert "text 1 is empty: the model's tokenizer makes no tokens of it" in answer.text
+            assert (await served.post("/v1/embeddings", input="hello")).status_code == 200
+        assert [text.ids for text in served.model.seen] == [[60]]
+
+    run(tmp_path, scenario, keep_alive="-1")
 
 
 def test_models_by_name(tmp_path: Path) -> None:

@@ -8,6 +8,8 @@ from typing import TYPE_CHECKING, Any
 
 from litestar import Request, Response
 
+from golem_host.api import Job
+from golem_host.errors import BadRequest
 from golem_host.http.disconnect import result_or_disconnect
 from golem_host.http.off_loop import off_loop
 from golem_host.http.requestlog import log_note
@@ -27,15 +29,24 @@ async def computed(
 ) -> tuple[Rows, int]:
     """The rows (texts, width) of the texts that `prepare` tokenizes, and how many tokens they had.
 
-    Raises what `prepare` raises, what the lane fails the job with, and `ClientLeft`.
+    Raises what `prepare` raises, `BadRequest` for a text without a token, what the lane fails the job with, and
+    `ClientLeft`.
     """
+
+    def job_of_all() -> tuple[Job[Any], list[int]]:
+        texts = prepare()
+        lengths = [len(text) for text in texts]
+        if not all(lengths):
+            raise BadRequest(f"text {lengths.index(0)} is empty: the model's tokenizer makes no tokens of it")
+        return runtime.job(texts), lengths
+
     with runtime.lane.arriving():
-        texts = await off_loop(request, prepare)
-    count = sum(map(len, texts))
+        job, lengths = await off_loop(request, job_of_all)
+    count = sum(lengths)
     note = log_note(request)
     note.prompt_tokens = count
-    note.extra["texts"] = len(texts)
-    job = runtime.submit(texts)
+    note.extra["texts"] = len(lengths)
+    runtime.lane.submit(job)
     [rows] = await result_or_disconnect(request, [job])
     if job.started is not None and job.ended is not None:
         note.waited_ms = (job.started - job.created) * 1e3

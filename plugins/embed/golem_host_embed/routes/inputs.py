@@ -57,19 +57,14 @@ def tokens_of(inputs: Sequence[Input], tokens: TextTokens, name: str, limit: int
 
     Raises `BadRequest` for ids outside the vocabulary and `TextTooLong` for the first text of more than `limit` tokens.
     """
-    found = _tokenized(inputs, tokens, name, limit)
-    for index, text in enumerate(found):
+    spelled = tokens.texts((text for text in inputs if isinstance(text, str)), limit)
+    found = []
+    for index, given in enumerate(inputs):
+        text = next(spelled) if isinstance(given, str) else Tokens(_checked(given, tokens.size, index, name))
         if len(text) > limit:
-            raise TextTooLong(f"text {index} of '{name}'" if len(found) > 1 else f"'{name}'", name, text, limit)
+            raise TextTooLong(f"text {index} of '{name}'" if len(inputs) > 1 else f"'{name}'", name, text, limit)
+        found.append(text)
     return found
-
-
-def _tokenized(inputs: Sequence[Input], tokens: TextTokens, name: str, limit: int) -> list[Tokens]:
-    spelled = iter(tokens.texts([text for text in inputs if isinstance(text, str)], limit))
-    return [
-        next(spelled) if isinstance(text, str) else Tokens(_checked(text, tokens.size, index, name))
-        for index, text in enumerate(inputs)
-    ]
 
 
 def _checked(ids: list[int], size: int, index: int, name: str) -> list[int]:

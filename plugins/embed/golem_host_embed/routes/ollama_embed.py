@@ -83,11 +83,14 @@ async def _computed(
 
     def prepare() -> list[Tokens]:
         nonlocal cut
-        found = runtime.tokens.texts(texts, limit)
-        cut = sum(len(text) > limit for text in found)
-        if cut and not truncate:
-            raise BadRequest("the input length exceeds the context length", param="input")
-        return [runtime.tokens.cut(text, limit) for text in found]
+        found = []
+        for text in runtime.tokens.texts(texts, limit):
+            if len(text) > limit:
+                cut += 1
+                if not truncate:
+                    raise BadRequest("the input length exceeds the context length", param="input")
+            found.append(runtime.tokens.cut(text, limit))
+        return found
 
     found = await computed(request, runtime, prepare)
     if cut:

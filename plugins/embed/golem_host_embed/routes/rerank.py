@@ -80,8 +80,9 @@ def _model(host: Host, name: str | None) -> Model:
 
 
 def _pairs(query: str, documents: list[str], field: str, runtime: EmbedRuntime) -> list[Tokens]:
-    pairs = runtime.tokens.pairs(query, documents, runtime.context)
-    for index, pair in enumerate(pairs):
+    pairs = []
+    for index, pair in enumerate(runtime.tokens.pairs(query, documents, runtime.context)):
         if len(pair) > runtime.context:
             raise TextTooLong(f"'query' with text {index} of '{field}'", field, pair, runtime.context)
+        pairs.append(pair)
     return pairs
