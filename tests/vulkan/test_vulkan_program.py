@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gc
 from pathlib import Path
 from typing import Any
 
@@ -133,3 +134,31 @@ def test_states_are_copied_saved_and_restored(backend: VulkanBackend) -> None:
         assert state.taken[slot] == 9 == saved.position
     with pytest.raises(ValueError, match="shape"):
         backend.state(slots=1, shape=(3, 2)).restore(0, saved)
+
+
+def test_working_memory_is_given_back_with_the_model_it_was_taken_for(backend: VulkanBackend) -> None:
+    def claimed() -> int:
+        gc.collect()
+        return sum(size for _, size in backend.gpu._claims.values())
+
+    def model(rows: int) -> tuple[Any, Any]:
+        recording = Recording()
+        axis = recording.axis("rows", rows)
+        x = ops.rows(tensor(np.ones((7, 64))), recording.input("ids", axis))
+        recording.output("sum", ops.add(ops.add(x, x), x))
+        backend.prepare(recording, lambda share: None)
+        return recording, backend.compile(recording)
+
+    before = claimed()
+    small = model(64)
+    of_small = claimed()
+    large = model(32 << 10)
+    shared = model(64)
+    assert claimed() > of_small + (32 << 10) * 64 * 4
+    shared[1].run({"rows": 64})
+    del large, shared
+    small[1].run({"rows": 64})
+    assert claimed() == of_small
+    assert (small[1].output("sum") == 3).all()
+    del small
+    assert claimed() == before

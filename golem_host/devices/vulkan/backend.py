@@ -2,20 +2,23 @@
 
 from __future__ import annotations
 
+import threading
 from collections.abc import Callable
 from typing import TYPE_CHECKING
+from weakref import WeakKeyDictionary
 
 from golem_host.devices.device import WIDEST_PASS
 from golem_host.devices.vulkan.cache import VulkanCache
 from golem_host.devices.vulkan.errors import OutOfDeviceMemory
 from golem_host.devices.vulkan.failures import device_errors
-from golem_host.devices.vulkan.lower import lower
+from golem_host.devices.vulkan.lower import Lowered, lower
 from golem_host.devices.vulkan.program import Program
 from golem_host.devices.vulkan.state import VulkanState
 from golem_host.devices.vulkan.weights import DeviceWeights, wanted_by
 from golem_host.errors import InternalError
 from golem_host.ops.recording import Recording
 from golem_host.ops.slot_cache import CacheType
+from golem_host.weights.tensor import Tensor
 
 if TYPE_CHECKING:
     from golem_host.devices.vulkan.gpu import Gpu
@@ -30,7 +33,9 @@ class VulkanBackend:
     def __init__(self, gpu: Gpu) -> None:
         self.gpu = gpu
         self.weights = DeviceWeights(gpu)
-        self._scratch: View | None = None
+        self._scratch: WeakKeyDictionary[Tensor, View] = WeakKeyDictionary()
+        """By a weight of the model it was taken for: given back when no model needs it."""
+        self._scratch_lock = threading.Lock()
 
     @property
     def lost(self) -> bool:
@@ -50,7 +55,7 @@ class VulkanBackend:
         lowered = lower(self.gpu, recording)
         wanted = wanted_by(lowered.dispatches)
         weights = self.weights.missing_bytes(wanted)
-        working = 0 if self._holds(lowered.scratch_bytes) else lowered.scratch_bytes
+        working = 0 if self._held(lowered.scratch_bytes) else lowered.scratch_bytes
         room = self.room()
         if weights + working > room:
             raise InternalError(
@@ -58,7 +63,7 @@ class VulkanBackend:
                 f"{_mib(working)}, {_mib(room)} are free beside its caches; put "
                 "fewer of a chat model's layers there (--vulkan-layers), or take a smaller file"
             )
-        self.scratch(lowered.scratch_bytes)
+        self.scratch(lowered)
         self.weights.take(wanted, progress)
         for dispatch in lowered.dispatches:
             self.gpu.kernel(dispatch.kernel, dispatch.constants)
@@ -99,17 +104,23 @@ class VulkanBackend:
         except OutOfDeviceMemory as error:
             raise InternalError(f"states of {slots} slots do not fit: {error}; lower the number of slots") from error
 
-    def scratch(self, size: int, *, own: bool = False) -> View:
+    def scratch(self, lowered: Lowered, *, own: bool = False) -> View:
         """Memory for the tensors of a pass: shared by all programs, which run one at a time, if it is not its `own`."""
-        if own:
-            return self.gpu.arena(expected=size).take(size)
-        if not self._holds(size):
-            self._scratch = self.gpu.arena(expected=size).take(size)
-        assert self._scratch is not None
-        return self._scratch
+        size = lowered.scratch_bytes
+        view = None if own else self._held(size)
+        if view is None:
+            view = self.gpu.arena(expected=size).take(size)
+        if not own:
+            with self._scratch_lock:
+                for each in wanted_by(lowered.dispatches)[:1]:
+                    self._scratch[each.tensor] = view
+        return view
 
-    def _holds(self, size: int) -> bool:
-        return self._scratch is not None and self._scratch.bytes >= size
+    def _held(self, size: int) -> View | None:
+        """The largest memory there is for such tensors, where it is as large."""
+        with self._scratch_lock:  # models are loaded beside passes
+            largest = max(self._scratch.values(), key=lambda view: view.bytes, default=None)
+        return largest if largest is not None and largest.bytes >= size else None
 
 
 def _mib(size: int) -> str:

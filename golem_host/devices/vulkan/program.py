@@ -64,7 +64,7 @@ class Program:
         host = gpu.arena(host=True)
         self._block = ParameterBlock(gpu, host, recording)
         self.inputs = self._block.inputs
-        scratch = backend.scratch(lowered.scratch_bytes, own=recording.keep_names)
+        scratch = backend.scratch(lowered, own=recording.keep_names)
         self._views = dict(self._block.views)
         self._views |= {ref: scratch.slice(at, _bytes(ref)) for ref, at in lowered.offsets.items()}
         self._outputs = {name: host.take(_bytes(ref)) for name, ref in recording.outputs.items()}
