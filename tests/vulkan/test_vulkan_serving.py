@@ -45,6 +45,22 @@ async def complete(client: httpx.AsyncClient) -> httpx.Response:
     return await client.post("/v1/completions", json=asked, timeout=60)
 
 
+def test_a_model_whose_first_layers_stay_on_the_cpu_answers(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path))
+    model = tiny_gguf(tmp_path / "tiny.gguf", "qwen3", layers=3)
+    enabled = plugins.load(["chat"])
+
+    async def text(**flags: str) -> str:
+        given = {"chat_model": f"m={model}", "context": "64", "parallel": "1", **flags}
+        async with running(settings_of(tmp_path, given, enabled.settings()), enabled) as (_, client):
+            answer = await complete(client)
+            assert answer.status_code == 200
+            return answer.json()["choices"][0]["text"]
+
+    split = asyncio.run(text(device="vulkan", vulkan_layers="1"))
+    assert split == asyncio.run(text(device="vulkan", vulkan_layers="3")) == asyncio.run(text(device="cpu"))
+
+
 def test_a_model_says_where_it_is_served(with_host) -> None:
     async def use(host: Host, client: httpx.AsyncClient) -> None:
         assert [model.device for model in host.registry.models()] == ["vulkan:0"]

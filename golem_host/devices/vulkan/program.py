@@ -172,7 +172,7 @@ class Program:
 
     def _fit(self, seconds: float) -> None:
         """Cut the pass anew when its submissions take far longer, or were cut far smaller, than they should."""
-        pieces = math.ceil(seconds / SECONDS)
+        pieces = max(1, math.ceil(seconds / SECONDS))
         twins = any(isinstance(part, Step) for part in self._parts)
         if not twins and not self._pieces / 2 <= pieces <= self._pieces * 2:
             self._pieces = pieces

@@ -12,7 +12,7 @@ from golem_host.api import Job, ModelFileError
 from golem_host.config import CORE, Settings, resolve
 from golem_host.devices.cpu import CpuBackend
 from golem_host.devices.device import Device
-from golem_host.errors import Unavailable
+from golem_host.errors import Unavailable, UsageError
 from golem_host.testing.tiny import tiny_gguf
 from golem_host_chat.generation import Generation
 from golem_host_chat.model import ChatModel, model_name
@@ -200,3 +200,13 @@ def test_a_model_is_found_by_its_name_in_the_model_folder(tmp_path: Path) -> Non
     file.write_text('chat-model = ["smal"]\n')
     with pytest.raises(ModelFileError, match="^smal: neither here nor in the model folder"):
         golem_models(resolve([*CORE, *golem_settings()], flags, {}, file))
+
+
+def test_layers_for_a_vulkan_device_want_one(tmp_path: Path) -> None:
+    flags = {"chat-model": [str(tiny_gguf(tmp_path / "m.gguf"))], "vulkan-layers": ["2"]}
+    with pytest.raises(UsageError, match="--device vulkan"):
+        golem_models(resolve([*CORE, *golem_settings()], flags, {}, None))
+    on_device = {**flags, "chat-device": ["vulkan"]}
+    assert [model.device for model in golem_models(resolve([*CORE, *golem_settings()], on_device, {}, None))] == [
+        "vulkan"
+    ]
