@@ -25,6 +25,7 @@ from golem_host.errors import (
     RequestError,
     Unauthorized,
     Unavailable,
+    Unprocessable,
     UsageError,
 )
 from golem_host.hookspecs import API, DemoModel, Identified, Route, Workload, hookimpl
@@ -67,6 +68,7 @@ __all__ = [
     "StepwiseLane",
     "Unauthorized",
     "Unavailable",
+    "Unprocessable",
     "UsageError",
     "Workload",
     "hookimpl",

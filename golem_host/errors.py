@@ -90,6 +90,13 @@ class UnsupportedMediaType(RequestError):
     type = "invalid_request_error"
 
 
+class Unprocessable(RequestError):
+    """422: the body has the right shape, and something in it cannot be answered (laya's routes)."""
+
+    status = 422
+    type = "invalid_request_error"
+
+
 class ContextExceeded(BadRequest):
     """400 with both counts: the prompt does not fit the context (llama-server's body)."""
 

@@ -132,6 +132,7 @@ class GateKind(IntEnum):
     GELU_TANH = 1
     SIGMOID = 2
     GELU_ERF = 3
+    RELU = 4
 
 
 class Weighting(IntEnum):

@@ -7,7 +7,7 @@ from golem_host.ops.delta import decay, gated_delta
 from golem_host.ops.elementwise import add, scale, softcap
 from golem_host.ops.embedding import rows, select
 from golem_host.ops.experts import MAX_EXPERTS, Weighting, expert_linear, mix, route
-from golem_host.ops.gate import geglu, gelu, gelu_tanh, sigmoid, sigmoid_gate, swiglu
+from golem_host.ops.gate import geglu, gelu, gelu_gate, gelu_tanh, relu, sigmoid, sigmoid_gate, swiglu
 from golem_host.ops.largest import arg_largest, block_maxima
 from golem_host.ops.linear import linear
 from golem_host.ops.narrow import narrow
@@ -42,6 +42,7 @@ __all__ = [
     "gated_delta",
     "geglu",
     "gelu",
+    "gelu_gate",
     "gelu_tanh",
     "l2_norm",
     "layer_norm",
@@ -50,6 +51,7 @@ __all__ = [
     "mix",
     "multiplies",
     "narrow",
+    "relu",
     "rms_norm",
     "rope",
     "rope_angles",

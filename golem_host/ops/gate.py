@@ -1,4 +1,4 @@
-"""Activations, alone and as gates: SwiGLU and GeGLU (Shazeer 2020), sigmoid, GELU (Hendrycks and Gimpel 2016)."""
+"""Activations, alone and as gates: SwiGLU and GeGLU (Shazeer 2020), sigmoid, GELU (Hendrycks and Gimpel 2016), ReLU."""
 
 from __future__ import annotations
 
@@ -19,6 +19,7 @@ class Activation(IntEnum):
     GELU_TANH = 1
     SIGMOID = 2
     GELU_ERF = 3
+    RELU = 4
 
 
 @dataclass(frozen=True)
@@ -32,7 +33,7 @@ class Gate:
 
     def twin(self, gate: torch.Tensor, up: torch.Tensor | None = None) -> torch.Tensor:
         acts = {Activation.SILU: _silu, Activation.GELU_TANH: _gelu_tanh, Activation.SIGMOID: _sigmoid}
-        acts[Activation.GELU_ERF] = _gelu_erf
+        acts |= {Activation.GELU_ERF: _gelu_erf, Activation.RELU: _relu}
         active = rowwise(acts[self.activation], gate)
         return active if up is None else active * up
 
@@ -64,6 +65,10 @@ def _gelu_erf(x: torch.Tensor) -> torch.Tensor:
     return torch.nn.functional.gelu(x.double()).float()
 
 
+def _relu(x: torch.Tensor) -> torch.Tensor:
+    return x.relu()
+
+
 def swiglu(gate: Ref, up: Ref) -> Ref:
     """silu(gate) * up, both (rows, n)."""
     return gate.recording.append(Gate(Activation.SILU), (gate, up), gate.axis, gate.shape, in_place=(0, 1))
@@ -72,6 +77,11 @@ def swiglu(gate: Ref, up: Ref) -> Ref:
 def geglu(gate: Ref, up: Ref) -> Ref:
     """gelu(gate) * up with the tanh form of GELU, both (rows, n)."""
     return gate.recording.append(Gate(Activation.GELU_TANH), (gate, up), gate.axis, gate.shape, in_place=(0, 1))
+
+
+def gelu_gate(gate: Ref, up: Ref) -> Ref:
+    """gelu(gate) * up with the exact GELU, both (rows, n)."""
+    return gate.recording.append(Gate(Activation.GELU_ERF), (gate, up), gate.axis, gate.shape, in_place=(0, 1))
 
 
 def sigmoid_gate(gate: Ref, up: Ref) -> Ref:
@@ -94,3 +104,8 @@ def gelu(x: Ref) -> Ref:
 def gelu_tanh(x: Ref) -> Ref:
     """The tanh form of GELU, taken and given in half precision as ggml does."""
     return x.recording.append(Gate(Activation.GELU_TANH), (x,), x.axis, x.shape, in_place=(0,))
+
+
+def relu(x: Ref) -> Ref:
+    """max(x, 0), value by value."""
+    return x.recording.append(Gate(Activation.RELU), (x,), x.axis, x.shape, in_place=(0,))

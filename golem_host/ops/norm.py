@@ -39,11 +39,11 @@ def rms_norm(x: Ref, weight: Tensor | None, eps: float) -> Ref:
 
 @dataclass(frozen=True)
 class LayerNorm:
-    """(x - mean) / sqrt(variance + eps) * weight + bias over a row; sums are taken in double, as ggml does."""
+    """(x - mean) / sqrt(variance + eps) * weight + bias, if any, over a row; sums are taken in double, as ggml does."""
 
     eps: float
 
-    def twin(self, x: torch.Tensor, weight: Tensor, bias: Tensor) -> torch.Tensor:
+    def twin(self, x: torch.Tensor, weight: Tensor, bias: Tensor | None) -> torch.Tensor:
         import torch
 
         def one(row: torch.Tensor) -> torch.Tensor:
@@ -51,13 +51,14 @@ class LayerNorm:
             variance = centred.square().double().mean().float()
             return centred * (1.0 / torch.sqrt(variance + self.eps))
 
-        return rowwise(one, x) * torch.from_numpy(weight.float32()) + torch.from_numpy(bias.float32())
+        out = rowwise(one, x) * torch.from_numpy(weight.float32())
+        return out if bias is None else out + torch.from_numpy(bias.float32())
 
 
-def layer_norm(x: Ref, weight: Tensor, bias: Tensor, eps: float) -> Ref:
-    """Normalise the rows of `x` (rows, n), multiply by `weight` (n,) and add `bias` (n,)."""
+def layer_norm(x: Ref, weight: Tensor, bias: Tensor | None, eps: float) -> Ref:
+    """Normalise the rows of `x` (rows, n), multiply by `weight` (n,) and add `bias` (n,), if any."""
     for each in (weight, bias):
-        if each.shape != x.shape:
+        if each is not None and each.shape != x.shape:
             raise ValueError(f"{each.name} has shape {each.shape}, the rows have shape {x.shape}")
     return x.recording.append(LayerNorm(eps), (x, weight, bias), x.axis, x.shape, in_place=(0,))
 

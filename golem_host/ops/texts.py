@@ -15,9 +15,10 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True)
 class TextAttention:
-    """softmax(scale * q.k) v over all rows of the row's own text, in float32."""
+    """softmax(scale * q.k) v over the rows of the row's own text, in float32: all, or `window` before and after."""
 
     scale: float
+    window: int = 0
 
     def twin(self, q: torch.Tensor, k: torch.Tensor, v: torch.Tensor, texts: torch.Tensor) -> torch.Tensor:
         import torch
@@ -28,20 +29,27 @@ class TextAttention:
         for end in ends.tolist():
             one = slice(first, end)
             queries, keys, values = (each[one].transpose(0, 1).contiguous() for each in (q, k, v))
-            weights = torch.softmax(self.scale * (queries @ keys.transpose(1, 2)), -1)
+            scores = self.scale * (queries @ keys.transpose(1, 2))
+            if self.window:
+                at = torch.arange(end - first)
+                scores = scores.masked_fill((at - at[:, None]).abs() > self.window, -torch.inf)
+            weights = torch.softmax(scores, -1)
             out[one] = (weights @ values).transpose(0, 1)
             first = end
         return out
 
 
-def text_attention(q: Ref, k: Ref, v: Ref, texts: Ref, *, scale: float) -> Ref:
-    """(rows, heads, dim) from `q`, `k`, `v` (rows, heads, dim): each row sees every row of its text, before and after.
+def text_attention(q: Ref, k: Ref, v: Ref, texts: Ref, *, scale: float, window: int = 0) -> Ref:
+    """(rows, heads, dim) from `q`, `k`, `v` (rows, heads, dim): each row sees every row of its text, before and after,
+    or with a `window` those at most so many rows from it.
 
     int32 `texts` (rows,): neighbouring rows with the same number are a text.
     """
+    if window < 0:
+        raise ValueError(f"a window of {window} rows")
     if len(q.shape) != 2 or not q.shape == k.shape == v.shape:
         raise ValueError(f"queries, keys and values of shapes {q.shape}, {k.shape} and {v.shape}")
-    return q.recording.append(TextAttention(scale), (q, k, v, texts), q.axis, q.shape)
+    return q.recording.append(TextAttention(scale, window), (q, k, v, texts), q.axis, q.shape)
 
 
 @dataclass(frozen=True)

@@ -12,7 +12,9 @@ from numpy.typing import NDArray
 _DTYPES = {
     "float64": "F64", "float32": "F32", "float16": "F16",
     "int64": "I64", "int32": "I32", "int16": "I16", "int8": "I8",
+    "uint16": "BF16",
 }  # fmt: skip
+"""numpy has no bfloat16: its words stand for it."""
 
 
 def safetensors_bytes(tensors: Mapping[str, NDArray], metadata: Mapping[str, str] | None = None) -> bytes:

@@ -143,7 +143,7 @@ def _rows(_: Lowering, op: Rows, out: Ref, table: Tensor, ids: Ref) -> Step:
 
 
 def _linear(low: Lowering, op: Linear, out: Ref, x: Ref, weight: Tensor, bias: Tensor | None) -> Step:
-    activation = low.activation(x, weight)
+    activation = low.activation(x, weight) if op.rounds else x
     held = low.resident(weight)
     ints = [*weight.shape, weight.type, held.laid]
     step = _step(Kernel.MATMUL, out, [out, activation, held.data, _vector(bias)], ints)
@@ -200,7 +200,7 @@ def _attention(_: Lowering, op: Attention, out: Ref, q: Ref, cache: CpuCache, sl
     return _step(Kernel.ATTN, out, [out, q, cache.keys, cache.values, slots, at], ints, [op.scale, op.softcap])
 
 
-def _layer_norm(_: Lowering, op: LayerNorm, out: Ref, x: Ref, weight: Tensor, bias: Tensor) -> Step:
+def _layer_norm(_: Lowering, op: LayerNorm, out: Ref, x: Ref, weight: Tensor, bias: Tensor | None) -> Step:
     return _step(Kernel.LAYER_NORM, out, [out, x, _vector(weight), _vector(bias)], [x.width], [op.eps])
 
 
@@ -251,7 +251,7 @@ def _select(_: Lowering, op: Select, out: Ref, x: Ref, index: Ref) -> Step:
 
 
 def _text_attention(_: Lowering, op: TextAttention, out: Ref, q: Ref, k: Ref, v: Ref, texts: Ref) -> Step:
-    return _step(Kernel.TEXT_ATTN, out, [out, q, k, v, texts], [*q.shape], [op.scale])
+    return _step(Kernel.TEXT_ATTN, out, [out, q, k, v, texts], [*q.shape, op.window], [op.scale])
 
 
 def _mean(_: Lowering, op: Mean, out: Ref, x: Ref, first: Ref, count: Ref) -> Step:

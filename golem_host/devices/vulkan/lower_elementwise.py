@@ -59,9 +59,9 @@ def _rms_norm(_: Lowering, op: RmsNorm, out: Ref, x: Ref, weight: Tensor | None)
     return [Dispatch("rms_norm", constants, buffers, numbers, grid, out.axis, [x], out, in_place=[x])]
 
 
-def _layer_norm(_: Lowering, op: LayerNorm, out: Ref, x: Ref, weight: Tensor, bias: Tensor) -> list[Dispatch]:
-    buffers = [out, x, Vector(weight), Vector(bias), LIVE]
-    constants, numbers = (_norm_threads(x.width),), [out.axis, x.width, op.eps]
+def _layer_norm(_: Lowering, op: LayerNorm, out: Ref, x: Ref, weight: Tensor, bias: Tensor | None) -> list[Dispatch]:
+    buffers = [out, x, Vector(weight), vector(bias), LIVE]
+    constants, numbers = (_norm_threads(x.width), bias is not None), [out.axis, x.width, op.eps]
     grid = (out.axis.capacity, 1, 1)
     return [Dispatch("layer_norm", constants, buffers, numbers, grid, out.axis, [x], out, in_place=[x])]
 

@@ -107,7 +107,7 @@ def _rows(low: Lowering, op: Rows, out: Ref, table: Tensor, ids: Ref) -> list[Di
 
 
 def _linear(low: Lowering, op: Linear, out: Ref, x: Ref, weight: Tensor, bias: Tensor | None) -> list[Dispatch] | None:
-    if not layouts.has_layout(weight.type):
+    if not layouts.has_layout(weight.type) or not (op.rounds or weight.type is GgmlType.F32):
         return None
     activations = _activations(low, x, weight)
     if activations is None:

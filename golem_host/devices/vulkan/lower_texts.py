@@ -25,7 +25,7 @@ def _text_attention(low: Lowering, op: TextAttention, out: Ref, q: Ref, k: Ref, 
     heads, dim = q.shape
     tile = Tile.of(Heads(heads, 1, dim, dim), out.axis.capacity, 1, min(low.gpu.limits.shared_memory, SHARED_MEMORY))
     bounds = _bounds(low, texts)
-    constants = (THREADS, dim, tile.rows, tile.scored, tile.summed)
+    constants = (THREADS, dim, tile.rows, tile.scored, tile.summed, op.window)
     grid = (1, heads, out.axis.capacity)
     buffers, numbers = [out, q, k, v, bounds, LIVE], [out.axis, heads, float(op.scale)]
     return [Dispatch("text_attention", constants, buffers, numbers, grid, out.axis, [q, k, v, bounds], out)]

@@ -156,11 +156,12 @@ enum golem_op {
    * GOLEM_E_TYPE where the instruction set has no layout of its own for the type. */
   GOLEM_OP_LAY = 23,
   /* out[R,n] = (x - mean(x)) / sqrt(variance(x) + eps) * weight + bias, the variance divided by n.  May work in place.
-   * p: 0 out, 1 x, 2 weight f32[n], 3 bias f32[n].  i: 0 n.  f: 0 eps. */
+   * p: 0 out, 1 x, 2 weight f32[n], 3 bias f32[n] or NULL.  i: 0 n.  f: 0 eps. */
   GOLEM_OP_LAYER_NORM = 24,
-  /* out f32[R,heads,hd] = softmax(scale * q . k) v over all rows of the row's own text. A text is neighbouring rows with the same
-   * number. Scores are summed over the dimensions in their order, values over the rows in theirs.
-   * p: 0 out, 1 q f32[R,heads,hd], 2 k, 3 v (like q), 4 text int32[R].  i: 0 heads, 1 hd (up to 1024).  f: 0 scale. */
+  /* out f32[R,heads,hd] = softmax(scale * q . k) v over the rows of the row's own text, at most `window` rows before and after
+   * it where there is a window. A text is neighbouring rows with the same number. Scores are summed over the dimensions in their order, values over the rows in theirs.
+   * p: 0 out, 1 q f32[R,heads,hd], 2 k, 3 v (like q), 4 text int32[R].  i: 0 heads, 1 hd (up to 1024), 2 window (0: all).
+   * f: 0 scale. */
   GOLEM_OP_TEXT_ATTN = 25,
   /* out[R,n] = the mean of rows first[r] .. first[r] + count[r] of x, summed in their order.
    * p: 0 out, 1 x f32, 2 first int32[R], 3 count int32[R].
@@ -199,7 +200,8 @@ enum golem_gate {
   GOLEM_GATE_SILU = 0,
   GOLEM_GATE_GELU_TANH = 1, /* through float16, as ggml: x <= -10 gives 0, x >= 10 gives x */
   GOLEM_GATE_SIGMOID = 2,
-  GOLEM_GATE_GELU_ERF = 3 /* x times the normal distribution function */
+  GOLEM_GATE_GELU_ERF = 3, /* x times the normal distribution function */
+  GOLEM_GATE_RELU = 4
 };
 
 enum golem_weighting { /* of a row's router logits */

@@ -45,8 +45,8 @@ void layer_norm(float *out, const float *x, const float *weight, const float *bi
   const double squares = sum_of(x, n, [=](float value) { return (value - mean) * (value - mean); });
   const vf m = set1(mean), by = set1(1.0f / sqrtf(static_cast<float>(squares / static_cast<double>(n)) + eps));
   for (int64_t i = 0; i < n; i += kWidth) {
-    const vf y = (load_part(x + i, n - i) - m) * by * load_part(weight + i, n - i) + load_part(bias + i, n - i);
-    store_part(out + i, y, n - i);
+    const vf y = (load_part(x + i, n - i) - m) * by * load_part(weight + i, n - i);
+    store_part(out + i, bias == nullptr ? y : y + load_part(bias + i, n - i), n - i);
   }
 }
 

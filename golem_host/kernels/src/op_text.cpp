@@ -11,13 +11,18 @@ namespace {
 
 constexpr int64_t kTileQueries = 48;  // that share the panels of keys and values, whole groups of columns of a product
 
-// The texts' queries in tiles of one head; how many.
-int64_t cut(const int32_t *text, int64_t rows, TextTile *tiles) {
+// The texts' queries in tiles of one head; how many. A tile's bounds, its keys' too, depend on the text alone.
+int64_t cut(const int32_t *text, int64_t rows, int64_t window, TextTile *tiles) {
   int64_t count = 0;
   for (int64_t first = 0, end; first < rows; first = end) {
     for (end = first + 1; end < rows && text[end] == text[first]; end++) {}
-    for (int64_t at = first; at < end; at += kTileQueries)
-      tiles[count++] = {first, end - first, at, at + kTileQueries < end ? at + kTileQueries : end, 0};
+    for (int64_t at = first; at < end; at += kTileQueries) {
+      const int64_t last = at + kTileQueries < end ? at + kTileQueries : end;
+      const bool all = window == 0 || window >= end - first;
+      const int64_t from = all || at - first < window ? first : at - window;
+      const int64_t to = all || end - last < window ? end : last + window;
+      tiles[count++] = {from, to - from, at, last, 0};
+    }
   }
   return count;
 }
@@ -31,13 +36,13 @@ double cost_of(const TextTile &t, int64_t hd) {
 }  // namespace
 
 int run_text_attn(const Command &c) {
-  const int64_t heads = c.i(0), hd = c.i(1);
+  const int64_t heads = c.i(0), hd = c.i(1), window = c.i(2);
   if (!c.pointers(5)) return GOLEM_E_NULL;
-  if (!sizes_fit(heads, hd) || hd > kMaxHeadDim) return GOLEM_E_SHAPE;
+  if (!sizes_fit(heads, hd) || hd > kMaxHeadDim || window < 0) return GOLEM_E_SHAPE;
   thread_local Scratch<TextTile> scratch;
   TextTile *tiles = scratch.of(c.rows);
   if (tiles == nullptr) return GOLEM_E_MEMORY;
-  const int64_t count = cut(c.in<int32_t>(4), c.rows, tiles);
+  const int64_t count = cut(c.in<int32_t>(4), c.rows, window, tiles);
   int64_t floats = 0;
   double cost = 0;
   for (int64_t i = 0; i < count; i++) {
@@ -45,7 +50,7 @@ int run_text_attn(const Command &c) {
     if (wanted > floats) floats = wanted;
     cost += cost_of(tiles[i], hd);
   }
-  const TextAttention a{c.in<float>(1), c.in<float>(2), c.in<float>(3), c.out<float>(0), heads, hd, c.f(0)};
+  const TextAttention a{c.in<float>(1), c.in<float>(2), c.in<float>(3), c.out<float>(0), heads, hd, c.f(0), window};
   std::atomic<bool> short_of_memory{false};
   c.share(count * heads, cost / static_cast<double>(count), [&](int64_t begin, int64_t end) {
     thread_local Scratch<float> memory;

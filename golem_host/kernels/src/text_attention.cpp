@@ -1,4 +1,4 @@
-// Attention of some queries of a text over all its rows, one head: two products with panels (panel.h), of the keys and of
+// Attention of some queries of a text over its rows, one head: two products with panels (panel.h), of the keys and of
 // the values, and a softmax between them. Both sums are taken in one lane, in the order of the dimensions and of the rows.
 #include "text_attention.h"
 
@@ -21,9 +21,10 @@ void multiply(const float *panel, int64_t n, const float *x, int64_t x_stride, i
   }
 }
 
-// Scores of n keys to weights; the lanes past n weigh nothing.
-void softmax(float *w, int64_t n, float scale) {
-  for (int64_t i = n; i < whole_panels(n); i++) w[i] = -INFINITY;
+// Scores of n keys to weights, of which begin..end are seen; the others, and the lanes past n, weigh nothing.
+void softmax(float *w, int64_t n, int64_t begin, int64_t end, float scale) {
+  for (int64_t i = 0; i < begin; i++) w[i] = -INFINITY;
+  for (int64_t i = end; i < whole_panels(n); i++) w[i] = -INFINITY;
   const vf by = set1(scale);
   vf m = set1(-INFINITY);
   for (int64_t i = 0; i < n; i += kWidth) {
@@ -57,7 +58,13 @@ void attend_text(const TextAttention &a, const TextTile &t, float *memory) {
     transpose_rows<Float32>(rows, stride * 4, t.rows - key, 0, a.hd, panel);
     multiply(panel, a.hd, a.q + from, stride, queries, {weights + key, width, kPanelWidth, true, nullptr});
   }
-  for (int64_t j = 0; j < queries; j++) softmax(weights + j * width, t.rows, a.scale);
+  for (int64_t j = 0; j < queries; j++) {
+    const int64_t own = t.begin + j - t.first;
+    const bool all = a.window == 0 || a.window >= t.rows;
+    const int64_t begin = all || own < a.window ? 0 : own - a.window;
+    const int64_t end = all || t.rows - own <= a.window ? t.rows : own + a.window + 1;
+    softmax(weights + j * width, t.rows, begin, end, a.scale);
+  }
   for (int64_t i = 0; i < a.hd; i += kPanelWidth, panel += kPanelWidth * t.rows) {
     const int64_t n = a.hd - i < kPanelWidth ? a.hd - i : kPanelWidth;
     for (int64_t row = 0; row < t.rows; row++)

@@ -9,9 +9,10 @@ struct TextAttention {
   float *out;              // like q
   int64_t heads, hd;
   float scale;
+  int64_t window;  // rows before and after its own that a query sees; 0: all
 };
 
-// Queries begin..end (rows of the pass) of the text of `rows` rows from `first` on.
+// Queries begin..end (rows of the pass) and the `rows` rows from `first` on that one of them sees.
 struct TextTile {
   int64_t first, rows;
   int64_t begin, end;

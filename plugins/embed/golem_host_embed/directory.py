@@ -4,7 +4,6 @@
 
 from __future__ import annotations
 
-import json
 import logging
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -12,6 +11,7 @@ from pathlib import Path, PurePosixPath
 from typing import Any
 
 from golem_host.api import ModelFileError
+from golem_host.weights.config_json import Config, read_config, read_json_file
 from golem_host.weights.safetensors import Safetensors, open_safetensors
 from golem_host.weights.tensor import Tensor
 from golem_host_embed.checkpoint import MAX_LAYERS, MAX_POSITIONS, MAX_WIDTH, Checkpoint, Gelu, Hparams, Pooling
@@ -19,8 +19,6 @@ from golem_host_embed.hf_names import gguf_names
 from golem_host_embed.hf_tokens import open_tokenizer
 
 log = logging.getLogger("golem_host.embed")
-
-MAX_CONFIG_BYTES = 1 << 24
 
 _GELU = {"gelu": Gelu.ERF, "gelu_new": Gelu.TANH, "gelu_pytorch_tanh": Gelu.TANH}
 _POOLING_FLAGS = {
@@ -39,29 +37,10 @@ class _Modules:
     pooling: Pooling
 
 
-class _Config:
-    """A JSON object of a file, read with the file's name in every error."""
-
-    def __init__(self, path: Path, values: Mapping[str, Any]) -> None:
-        self.path = path
-        self.values = values
-
-    def positive(self, key: str, limit: int, default: int | None = None) -> int:
-        value = self.values.get(key, default)
-        if type(value) is not int or not 0 < value <= limit:
-            raise ModelFileError(self.path, f"'{key}' is {value!r}; a number from 1 to {limit} is expected")
-        return value
-
-    def require(self, key: str, expected: Any, default: Any) -> None:
-        value = self.values.get(key, default)
-        if value != expected:
-            raise ModelFileError(self.path, f"'{key}' is {value!r}; only {expected!r} is served")
-
-
 def family(path: Path) -> str | None:
     """The model type of a directory with an encoder, served or not; None for other directories."""
     try:
-        config = _read(path / "config.json")
+        config = read_config(path / "config.json")
     except ModelFileError:
         return "unknown" if (path / "modules.json").is_file() else None
     kind = config.values.get("model_type")
@@ -73,7 +52,7 @@ def open_directory(path: Path) -> Checkpoint:
     """Open a directory with a BERT encoder. Raises `ModelFileError` for one that cannot be served."""
     modules = _modules(path)
     folder = modules.transformer if modules else path
-    config = _read(folder / "config.json")
+    config = read_config(folder / "config.json")
     config.require("model_type", "bert", None)
     config.require("position_embedding_type", "absolute", "absolute")
     config.require("is_decoder", False, False)
@@ -108,44 +87,20 @@ def open_directory(path: Path) -> Checkpoint:
         raise
 
 
-def _read(path: Path) -> _Config:
-    """A JSON object. Raises `ModelFileError` for a file that is missing, too large or something else."""
-    return _Config(path, _parsed(path, dict))
-
-
-def _parsed(path: Path, kind: type) -> Any:
-    try:
-        if path.exists() and not path.is_file():  # opening a pipe would wait until somebody writes to it
-            raise ModelFileError(path, "is not a regular file")
-        with path.open("rb") as file:
-            raw = file.read(MAX_CONFIG_BYTES + 1)
-    except OSError as error:
-        raise ModelFileError(path, f"cannot be opened: {error.strerror}") from None
-    if len(raw) > MAX_CONFIG_BYTES:
-        raise ModelFileError(path, f"is larger than the {MAX_CONFIG_BYTES} bytes that are read")
-    try:
-        value = json.loads(raw)
-    except (ValueError, RecursionError) as error:
-        raise ModelFileError(path, f"is not JSON: {error}") from None
-    if not isinstance(value, kind):
-        raise ModelFileError(path, f"is not {'an object' if kind is dict else 'an array'} of JSON")
-    return value
-
-
 def _modules(path: Path) -> _Modules | None:
     """The pipeline of a sentence-transformers directory, None where there is none."""
     file = path / "modules.json"
     if not file.is_file():
         return None
     transformer, pooling = None, None
-    for module in _parsed(file, list):
+    for module in read_json_file(file, list):
         if not isinstance(module, dict):
             raise ModelFileError(file, "holds something else than modules")
         kind = str(module.get("type")).rpartition(".")[2]
         if kind == "Transformer":
             transformer = _inside(file, module)
         elif kind == "Pooling":
-            pooling = _pooling(_read(_inside(file, module) / "config.json"))
+            pooling = _pooling(read_config(_inside(file, module) / "config.json"))
         elif kind != "Normalize":
             raise ModelFileError(file, f"module {module.get('type')!r} is not served; served are Transformer, Pooling "
                                        "and Normalize")  # fmt: skip
@@ -164,7 +119,7 @@ def _inside(file: Path, module: Mapping[str, Any]) -> Path:
     return file.parent / place
 
 
-def _pooling(config: _Config) -> Pooling:
+def _pooling(config: Config) -> Pooling:
     word = config.values.get("pooling_mode")
     if word is not None:
         found = [_POOLING_WORDS[word]] if isinstance(word, str) and word in _POOLING_WORDS else []
@@ -176,7 +131,7 @@ def _pooling(config: _Config) -> Pooling:
     return found[0]
 
 
-def _is_classifier(config: _Config) -> bool:
+def _is_classifier(config: Config) -> bool:
     """Whether the model scores pairs of texts."""
     names = config.values.get("architectures") or ["BertModel"]
     name = names[0] if isinstance(names, list) else names
@@ -193,7 +148,7 @@ def _is_classifier(config: _Config) -> bool:
     return True
 
 
-def _hparams(config: _Config) -> Hparams:
+def _hparams(config: Config) -> Hparams:
     activation = config.values.get("hidden_act", "gelu")
     if not isinstance(activation, str) or activation not in _GELU:
         raise ModelFileError(config.path, f"'hidden_act' is {activation!r}; served are {', '.join(_GELU)}")
@@ -220,12 +175,12 @@ def _limits(path: Path, folder: Path, positions: int) -> tuple[int, bool]:
     file = next((place / "sentence_bert_config.json" for place in (folder, path)
                  if (place / "sentence_bert_config.json").is_file()), None)  # fmt: skip
     if file is not None:
-        config = _read(file)
+        config = read_config(file)
         if config.values.get("max_seq_length") is not None:
             limits.append(config.positive("max_seq_length", MAX_POSITIONS))
         lowercase = config.values.get("do_lower_case") is True
     elif (folder / "tokenizer_config.json").is_file():
-        longest = _read(folder / "tokenizer_config.json").values.get("model_max_length")
+        longest = read_config(folder / "tokenizer_config.json").values.get("model_max_length")
         if type(longest) is int and longest > 0:
             limits.append(longest)
     return min(limits), lowercase
@@ -246,7 +201,7 @@ def _weights(folder: Path) -> Safetensors:
 
 def _warn_of_prompts(path: Path) -> None:
     file = path / "config_sentence_transformers.json"
-    if file.is_file() and (name := _read(file).values.get("default_prompt_name")):
+    if file.is_file() and (name := read_config(file).values.get("default_prompt_name")):
         log.warning(
             "%s: sentence-transformers would put its prompt %r before every text; texts are embedded as they come",
             path.name,

@@ -2,16 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from pathlib import Path
-from typing import Any, TypeVar
+from typing import Any
 
 from golem_host.api import ModelFileError
+from golem_host.text.tokenizer_json import guarded, open_tokenizer_json
 from golem_host_embed.tokens import Frame, TextTokens
-
-MAX_TOKENIZER_BYTES = 1 << 28
-
-Result = TypeVar("Result")
 
 
 def open_tokenizer(path: Path, rows: int, *, lowercase: bool) -> TextTokens:
@@ -19,29 +16,14 @@ def open_tokenizer(path: Path, rows: int, *, lowercase: bool) -> TextTokens:
 
     Raises `ModelFileError` for a file that is missing or cannot be used.
     """
-    from tokenizers import Tokenizer
-
-    if not path.is_file():
-        raise ModelFileError(path, "is missing; sentence-transformers writes it when it saves a model again")
-    if path.stat().st_size > MAX_TOKENIZER_BYTES:
-        raise ModelFileError(path, f"is larger than the {MAX_TOKENIZER_BYTES} bytes that are read")
-    try:
-        tokenizer = _guarded(lambda: Tokenizer.from_str(path.read_text(encoding="utf-8")))
-    except Exception as error:
-        raise ModelFileError(path, f"is no tokenizer: {error}") from None
-    # What a file says of its training's batches has nothing to do with the texts served.
-    tokenizer.no_truncation()
-    tokenizer.no_padding()
-    size = max(tokenizer.get_vocab().values(), default=-1) + 1
-    if not 0 < size <= rows:
-        raise ModelFileError(path, f"has ids up to {size - 1}; the model's table has {rows} rows")
+    tokenizer, size = open_tokenizer_json(path, rows)
 
     def encode(texts: Sequence[str]) -> list[list[int]]:
         batch = [text.lower() for text in texts] if lowercase else list(texts)
-        return [found.ids for found in _guarded(lambda: tokenizer.encode_batch_fast(batch, add_special_tokens=False))]
+        return [found.ids for found in guarded(lambda: tokenizer.encode_batch_fast(batch, add_special_tokens=False))]
 
     try:
-        frame = _guarded(lambda: _frame(tokenizer))
+        frame = guarded(lambda: _frame(tokenizer))
     except Exception as error:
         raise ModelFileError(path, f"puts special tokens where they are not understood ({error})") from None
     return TextTokens(encode, frame, size)
@@ -70,15 +52,3 @@ def _around(
     if not inside:
         raise ValueError("a text has no tokens of its own")
     return tuple(ids[: inside[0]]), tuple(ids[inside[-1] + 1 :])
-
-
-def _guarded(act: Callable[[], Result]) -> Result:
-    """A panic of the library's Rust code is no `Exception`; here it becomes one."""
-    try:
-        return act()
-    except Exception:
-        raise
-    except BaseException as error:
-        if type(error).__name__ != "PanicException":
-            raise
-        raise RuntimeError(f"the tokenizer failed: {error}") from None

@@ -5,7 +5,7 @@
 #include "math.glsl"
 
 layout(local_size_x_id = 0) in;
-layout(constant_id = 1) const int ACTIVATION = 0;  // ops/gate.py: SILU, GELU_TANH, SIGMOID, GELU_ERF
+layout(constant_id = 1) const int ACTIVATION = 0;  // ops/gate.py: SILU, GELU_TANH, SIGMOID, GELU_ERF, RELU
 layout(constant_id = 2) const bool HAS_UP = true;
 
 float gelu_tanh_of(float x) {
@@ -48,7 +48,11 @@ void main() {
   if (int(row) >= live[axis] || i >= width) return;
   const uint at = row * width + i;
   const float x = gate[at];
-  precise float y = ACTIVATION == 0 ? silu_of(x) : ACTIVATION == 1 ? gelu_tanh_of(x) : ACTIVATION == 2 ? sigmoid_of(x) : gelu_erf_of(x);
+  precise float y = x < 0.0 ? 0.0 : x;
+  if (ACTIVATION == 0) y = silu_of(x);
+  if (ACTIVATION == 1) y = gelu_tanh_of(x);
+  if (ACTIVATION == 2) y = sigmoid_of(x);
+  if (ACTIVATION == 3) y = gelu_erf_of(x);
   if (HAS_UP) y = y * up[at];
   result[at] = y;
 }

@@ -1,7 +1,8 @@
-// (x - mean) / sqrt(variance + eps) * weight + bias: a workgroup for each row of x [rows, n].
+// (x - mean) / sqrt(variance + eps) * weight + bias, if any: a workgroup for each row of x [rows, n].
 #version 450
 #extension GL_GOOGLE_include_directive : require
 layout(local_size_x_id = 0) in;
+layout(constant_id = 1) const bool HAS_BIAS = true;
 #include "sum.glsl"
 
 layout(std430, set = 0, binding = 0) writeonly buffer Out { float result[]; };
@@ -29,7 +30,7 @@ void main() {
   for (uint i = t; i < n; i += gl_WorkGroupSize.x) {
     precise float y = (x[at + i] - mean) * scale;
     y = y * weight[i];
-    y = y + bias[i];
+    if (HAS_BIAS) y = y + bias[i];
     result[at + i] = y;
   }
 }

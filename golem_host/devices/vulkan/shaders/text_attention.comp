@@ -1,4 +1,4 @@
-// softmax(scale * q.k) v over the rows of a row's own text, in float32: q, k, v, out [rows, heads, dim], bounds [rows, 2]
+// softmax(scale * q.k) v over the rows of a row's own text, at most WINDOW before and after it, in float32: q, k, v, out [rows, heads, dim], bounds [rows, 2]
 // (text_bounds.comp). Positions are counted from the first row of a text on.
 //
 // The row of z leads a tile when it is the first of its text or its position is a multiple of ROWS.
@@ -11,6 +11,7 @@ layout(constant_id = 1) const uint DIM = 32;
 layout(constant_id = 2) const uint ROWS = 1;    // of a tile at most
 layout(constant_id = 3) const uint SCORED = 1;  // queries whose scores with one key a thread sums together
 layout(constant_id = 4) const uint SUMMED = 1;  // queries whose sums of one pair of value dimensions it sums together
+layout(constant_id = 5) const int WINDOW = 0;   // 0: all
 
 #include "merge.glsl"
 
@@ -31,11 +32,13 @@ const bool PARTIAL = false, APART = false;
 const float softcap = 0.0;
 
 uint row, rows;
-int text;       // its first row
+int text;        // its first row
+int position;    // of the first query
+int last;        // position of the text
 int low, high;  // the first and the last position that the tile attends
 
-int first_of(uint q) { return low; }
-int last_of(uint q) { return high; }
+int first_of(uint q) { return WINDOW == 0 ? 0 : max(0, position + int(q) - WINDOW); }
+int last_of(uint q) { return WINDOW == 0 || last - position - int(q) <= WINDOW ? last : position + int(q) + WINDOW; }
 uint result_row(uint q) { return (row + q) * heads + gl_WorkGroupID.y; }
 float query_value(uint q, uint d) { return queries[result_row(q) * DIM + d]; }
 uint key_base(int at) { return (uint(text + at) * heads + gl_WorkGroupID.y) * DIM; }
@@ -58,11 +61,13 @@ bool lead() {
   row = gl_WorkGroupID.z;
   if (int(row) >= live[axis]) return false;
   text = bounds[row].x;
-  const int position = int(row) - text, end = bounds[row].y;
+  const int end = bounds[row].y;
+  position = int(row) - text;
+  last = end - text - 1;
   if (position % int(ROWS) != 0) return false;
   rows = min(ROWS, uint(end) - row);
-  low = 0;
-  high = end - text - 1;
+  low = first_of(0);
+  high = last_of(rows - 1);
   return true;
 }
 
