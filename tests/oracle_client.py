@@ -63,6 +63,11 @@ class Oracle:
         says."""
         return self._ask("transformers_parts.py", {"part": part, **request})
 
+    def laya(self, checkpoint: Path, posts: list[tuple[str, Any]]) -> list[tuple[int, Any]]:
+        """Status and body that laya's own server answers to [path, body]s, as tests/oracle/laya_server.py says."""
+        answers = self._ask("laya_server.py", {"model": str(checkpoint), "posts": posts})["answers"]
+        return [(status, body) for status, body in answers]
+
     def _ask(self, script: str, request: dict[str, Any]) -> dict[str, Any]:
         kept = self._cache / f"{script.removesuffix('.py')}-{self._key(script, request)}"
         answer, arrays = kept.with_suffix(".json"), kept.with_suffix(".npz")
@@ -108,8 +113,12 @@ class Oracle:
 
 
 def _content(path: Path) -> str:
-    """A digest of the file and its further shards; large files by size and time of change."""
+    """A digest of a folder's files, or of the file and its further shards; large files by size and time of change."""
     digest = hashlib.sha256()
+    if path.is_dir():
+        for file in sorted(each for each in path.rglob("*") if each.is_file()):
+            digest.update(f"{file.relative_to(path)} ".encode() + file.read_bytes())
+        return digest.hexdigest()
     stem = path.name.split("-00001-of-")[0]
     for part in sorted(path.parent.glob(f"{stem}-0*-of-0*.gguf")) if stem != path.name else [path]:
         status = part.stat()

@@ -36,6 +36,11 @@ def test_layer_norm(native: CpuBackend, twin: CpuBackend, width: int) -> None:
     agree(native, twin, lambda x: ops.layer_norm(x, gain, bias, 1e-5), {"x": activations(5, width)}, 32)
 
 
+def test_layer_norm_without_bias(native: CpuBackend, twin: CpuBackend) -> None:
+    gain = weight("F32", 70, seed=1)
+    agree(native, twin, lambda x: ops.layer_norm(x, gain, None, 1e-5), {"x": activations(5, 70)}, 32)
+
+
 def test_layer_norm_of_another_width() -> None:
     recording = Recording()
     x = recording.input("x", recording.axis("rows", 1), 8, dtype="f32")
@@ -45,6 +50,8 @@ def test_layer_norm_of_another_width() -> None:
 
 def test_gelu(native: CpuBackend, twin: CpuBackend) -> None:
     agree(native, twin, ops.gelu, {"x": activations(3, 101) * 4}, 2)
+    agree(native, twin, lambda x: ops.gelu_gate(x, ops.scale(x, 0.5)), {"x": activations(3, 101) * 4}, 2)
+    agree(native, twin, ops.relu, {"x": activations(3, 101)}, 0)
     agree(native, twin, ops.gelu_tanh, {"x": activations(3, 101) * 4}, 2**13)  # a unit of half precision
 
 
@@ -66,6 +73,69 @@ def test_attention(native: CpuBackend, twin: CpuBackend, lengths: Sequence[int],
             alone = run(backend, build, {name: value[own] for name, value in inputs.items()}, capacity=128)
             np.testing.assert_array_equal(alone, together[own])
     np.testing.assert_allclose(run(native, build, inputs), run(twin, build, inputs), atol=40 * EPS)
+
+
+@pytest.mark.parametrize("lengths", [[1, 2], [9, 1, 100], [48, 49, 97, 130]])
+@pytest.mark.parametrize("window", [1, 4, 47, 64, 200])
+def test_attention_in_a_window(native: CpuBackend, twin: CpuBackend, lengths: Sequence[int], window: int) -> None:
+    inputs: dict[str, NDArray[Any]] = {
+        name: activations(sum(lengths), 2, 16, seed=seed) for seed, name in enumerate("qkv")
+    }
+    inputs["texts"] = np.repeat(np.arange(len(lengths), dtype=np.int32), lengths)
+
+    def build(q: ops.Ref, k: ops.Ref, v: ops.Ref, texts: ops.Ref) -> ops.Ref:
+        return ops.text_attention(q, k, v, texts, scale=0.25, window=window)
+
+    for backend in (native, twin):
+        together = run(backend, build, inputs)
+        for text in range(len(lengths)):
+            own = inputs["texts"] == text
+            alone = run(backend, build, {name: value[own] for name, value in inputs.items()}, capacity=256)
+            np.testing.assert_array_equal(alone, together[own])
+    np.testing.assert_allclose(run(native, build, inputs), run(twin, build, inputs), atol=40 * EPS)
+
+
+def test_a_row_sees_its_window_and_no_more(native: CpuBackend, twin: CpuBackend) -> None:
+    """With equal scores a row gets the mean of the rows it sees: both ends of the window are inside."""
+    rows, window = 200, 5
+    zero = np.zeros((rows, 1, 8), np.float32)
+    v = zero.copy()
+    v[:, 0, 0] = 2.0 ** np.arange(rows).clip(0, 100)
+
+    def build(q: ops.Ref, k: ops.Ref, v: ops.Ref, texts: ops.Ref) -> ops.Ref:
+        return ops.text_attention(q, k, v, texts, scale=1.0, window=window)
+
+    inputs: dict[str, NDArray[Any]] = {"q": zero, "k": zero, "v": v, "texts": np.zeros(rows, np.int32)}
+    expected = [v[max(0, i - window) : i + window + 1, 0, 0].mean() for i in range(rows)]
+    for backend in (native, twin):
+        np.testing.assert_allclose(run(backend, build, inputs)[:, 0, 0], expected, rtol=8 * EPS)
+
+
+def test_a_window_that_is_none() -> None:
+    recording = Recording()
+    x = recording.input("x", recording.axis("rows", 1), 1, 8, dtype="f32")
+    with pytest.raises(ValueError, match="window of -1"):
+        ops.text_attention(x, x, x, recording.input("texts", x.axis), scale=1.0, window=-1)
+
+
+@pytest.mark.parametrize("kind", ["F32", "F16", "BF16"])
+def test_products_of_rows_as_they_are(native: CpuBackend, twin: CpuBackend, kind: str) -> None:
+    """With half-precision weights the rows are not rounded: the result is that of the weights as float32."""
+    matrix, x = weight(kind, 33, 70), activations(9, 70)
+
+    def build(x: ops.Ref) -> ops.Ref:
+        return ops.linear(x, matrix, rounds=False)
+
+    exact = x.astype(np.float64) @ matrix.float32().astype(np.float64).T
+    for backend in (native, twin):
+        np.testing.assert_allclose(run(backend, build, {"x": x}), exact, rtol=0, atol=70 * EPS * np.abs(exact).max())
+
+
+def test_products_that_need_rounded_rows() -> None:
+    recording = Recording()
+    x = recording.input("x", recording.axis("rows", 1), 64, dtype="f32")
+    with pytest.raises(ValueError, match="Q8_0, whose products need rounded"):
+        ops.linear(x, weight("Q8_0", 8, 64), rounds=False)
 
 
 def test_attention_of_unlike_shapes() -> None:

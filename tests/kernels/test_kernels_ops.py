@@ -324,7 +324,7 @@ def test_select_counts_the_live_rows_of_its_source(runner, rng):
         (Op.COPY, [4, 2, 3, 0], [], "size"),
         (Op.COPY, [4, -1, 8, 0], [], "size"),
         (Op.COPY, [4, 1, 8, -1], [], "size"),
-        (Op.GATE, [8, 4], [], "type"),
+        (Op.GATE, [8, 5], [], "type"),
         (Op.GATE, [8, -1], [], "type"),
         (Op.LAYER_NORM, [0], [], "size"),
         (Op.ADD, [8, 2], [], "size"),

@@ -81,6 +81,27 @@ def test_numbers_of_texts_only_part_neighbours(runner, rng):
     assert attend(runner, q, k, v, again, 1).tobytes() == attend(runner, q, k, v, texts, 1).tobytes()
 
 
+@pytest.mark.parametrize("window", [1, 3, 47, 48, 100, 1 << 62])
+def test_attention_in_a_window(make_runner, rng, guarded, window):
+    """Across tiles, on 1 to 3 threads, and nothing outside the arrays."""
+    lengths = [1, 130, 17, 49]
+    q, k, v, texts = (guarded(each) for each in pack(rng, lengths, 2, 24))
+    expected = np.empty(q.shape)
+    for text in range(len(lengths)):
+        for row in np.flatnonzero(texts == text):
+            seen = np.flatnonzero((texts == text) & (abs(np.arange(len(texts)) - row) <= window))
+            expected[row] = expected_attention(
+                np.repeat(q[row : row + 1], len(seen), 0), k[seen], v[seen], np.zeros(len(seen)), 0.2
+            )[0]
+    results = set()
+    for threads in (1, 2, 3):
+        out = np.full_like(q, np.nan)
+        make_runner(threads).run(Op.TEXT_ATTN, len(q), [out, q, k, v, texts], [2, 24, window], [0.2])
+        assert np.allclose(out, expected, atol=40 * EPS)
+        results.add(out.tobytes())
+    assert len(results) == 1
+
+
 def test_not_finite_stays_in_its_text(runner, rng):
     q, k, v, texts = pack(rng, [20, 20, 20], 2, 16)
     k[25, 1, 3] = np.nan
@@ -89,11 +110,13 @@ def test_not_finite_stays_in_its_text(runner, rng):
     assert np.isfinite(out[:20]).all() and np.isfinite(out[40:]).all() and np.isfinite(out[20:40, 0]).all()
 
 
-@pytest.mark.parametrize(("heads", "dim"), [(0, 8), (-1, 8), (2, 0), (2, 1025), (1 << 41, 8)])
-def test_attention_sizes_that_cannot_be(runner, heads, dim):
+@pytest.mark.parametrize(
+    ("heads", "dim", "window"), [(0, 8, 0), (-1, 8, 0), (2, 0, 0), (2, 1025, 0), (1 << 41, 8, 0), (2, 8, -1)]
+)
+def test_attention_sizes_that_cannot_be(runner, heads, dim, window):
     x = np.zeros((1, 2, 8), np.float32)
     with pytest.raises(KernelError, match="size"):
-        runner.run(Op.TEXT_ATTN, 1, [x, x, x, x, np.zeros(1, np.int32)], [heads, dim], [1.0])
+        runner.run(Op.TEXT_ATTN, 1, [x, x, x, x, np.zeros(1, np.int32)], [heads, dim, window], [1.0])
 
 
 @pytest.mark.parametrize("n", [1, 2, 7, 64, 385])
@@ -107,6 +130,9 @@ def test_layer_norm(runner, rng, n):
     runner.run(Op.LAYER_NORM, 5, [out, x, weight, bias], [n], [1e-5])
     # the mean is rounded to float32: a unit of what the rows are moved by, relative to their spread
     assert np.allclose(out, expected, atol=100 * EPS if n > 1 else 16 * EPS / 1e-5**0.5)
+    plain = np.empty_like(x)
+    runner.run(Op.LAYER_NORM, 5, [plain, x, weight, None], [n], [1e-5])
+    assert (plain + bias).tobytes() == out.tobytes()
     runner.run(Op.LAYER_NORM, 5, [x, x, weight, bias], [n], [1e-5])
     assert x.tobytes() == out.tobytes()
 

@@ -40,6 +40,7 @@ def test_layer_norm(vulkan: VulkanBackend, twin: CpuBackend, width: int) -> None
     gain, bias = weight("F32", width, seed=1), weight("F32", width, seed=2)
     x = activations(5, width)
     agree(vulkan, twin, lambda x: ops.layer_norm(x, gain, bias, 1e-5), {"x": x}, units=8)
+    agree(vulkan, twin, lambda x: ops.layer_norm(x, gain, None, 1e-5), {"x": x}, units=8)
     # Far from zero a mean has the error of its own size, and so have all values less it.
     agree(vulkan, twin, lambda x: ops.layer_norm(x, gain, bias, 1e-5), {"x": x + 30}, units=8 if width == 1 else 256)
 

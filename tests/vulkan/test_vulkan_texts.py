@@ -33,6 +33,24 @@ def test_attention(vulkan: VulkanBackend, twin: CpuBackend, lengths: Sequence[in
         np.testing.assert_array_equal(alone, together[own])
 
 
+@pytest.mark.parametrize(("lengths", "window"), [([1, 2], 1), ([131, 5, 17], 4), ([300, 1, 2], 64), ([70], 100)])
+def test_attention_in_a_window(
+    vulkan: VulkanBackend, twin: CpuBackend, lengths: Sequence[int], window: int
+) -> None:
+    inputs: dict[str, NDArray[Any]] = {name: activations(sum(lengths), 2, 16, seed=at) for at, name in enumerate("qkv")}
+    inputs["texts"] = np.repeat(np.arange(len(lengths), dtype=np.int32), lengths)
+
+    def build(q: ops.Ref, k: ops.Ref, v: ops.Ref, texts: ops.Ref) -> ops.Ref:
+        return ops.text_attention(q, k, v, texts, scale=0.25, window=window)
+
+    together = run(vulkan, build, inputs)
+    np.testing.assert_allclose(together, run(twin, build, inputs), rtol=0, atol=2e-6)
+    for text in range(len(lengths)):
+        own = inputs["texts"] == text
+        alone = run(vulkan, build, {name: value[own] for name, value in inputs.items()}, capacity=304)
+        np.testing.assert_array_equal(alone, together[own])
+
+
 def test_a_text_that_is_no_number_leaves_its_neighbours_alone(vulkan: VulkanBackend) -> None:
     inputs: dict[str, NDArray[Any]] = {name: activations(50, 2, 8, seed=at) for at, name in enumerate("qkv")}
     inputs["texts"] = np.repeat(np.array([7, 2, 7], np.int32), (20, 11, 19))

@@ -18,7 +18,7 @@ def golem_settings() -> Sequence[Setting]:
             "laya-model",
             named_path,
             (),
-            "Decision model to serve, under its own name or NAME: a laya checkpoint's directory, by path or by its name "
+            "Decision model to serve, under its own name or NAME: a laya checkpoint's directory, by path or by name "
             "in the model folder.",
             env=("GOLEM_LAYA",),
             repeatable=True,
