@@ -20,6 +20,8 @@ FOLDERS = (
 FOLDERS += (
     "plugins/embed/golem_host_embed",
     "plugins/embed/golem_host_embed/routes",
+    "plugins/laya/golem_host_laya",
+    "plugins/laya/golem_host_laya/routes",
     "golem_host/weights",
     "plugins/chat/golem_host_chat/families",
     "plugins/chat/golem_host_chat/routes",

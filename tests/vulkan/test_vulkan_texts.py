@@ -34,9 +34,7 @@ def test_attention(vulkan: VulkanBackend, twin: CpuBackend, lengths: Sequence[in
 
 
 @pytest.mark.parametrize(("lengths", "window"), [([1, 2], 1), ([131, 5, 17], 4), ([300, 1, 2], 64), ([70], 100)])
-def test_attention_in_a_window(
-    vulkan: VulkanBackend, twin: CpuBackend, lengths: Sequence[int], window: int
-) -> None:
+def test_attention_in_a_window(vulkan: VulkanBackend, twin: CpuBackend, lengths: Sequence[int], window: int) -> None:
     inputs: dict[str, NDArray[Any]] = {name: activations(sum(lengths), 2, 16, seed=at) for at, name in enumerate("qkv")}
     inputs["texts"] = np.repeat(np.arange(len(lengths), dtype=np.int32), lengths)
 

@@ -61,7 +61,7 @@ def answers_of(folder: Path, model: str, posts: list[Post]) -> list[tuple[int, A
 
 def random_request(rng: np.random.Generator) -> dict[str, Any]:
     """A request with a state of any shape and length, and up to five questions of all kinds."""
-    words = "the invoice was charged twice refund please now urgent order 4711 naïve 日本 [MASK] [SEP]".split()
+    words = ["the", "invoice", "was", "charged", "twice", "refund", "please", "now", "urgent", "order", "4711", "naïve", "日本", "[MASK]", "[SEP]"]
 
     def text(most: int) -> str:
         return " ".join(rng.choice(words, rng.integers(1, most + 1)))

@@ -25,7 +25,12 @@ def refused(folder: Path) -> str:
 
 def test_a_directory_is_read(tmp_path: Path) -> None:
     model = LayaModel(tiny_laya_directory(tmp_path / "laya-multilingual", dtype="BF16"))
-    assert (model.name, model.kind, model.quantization, model.context_length) == ("laya-multilingual", "laya", "BF16", 256)
+    assert (model.name, model.kind, model.quantization, model.context_length) == (
+        "laya-multilingual",
+        "laya",
+        "BF16",
+        256,
+    )
     assert model.parameter_count == sum(value.size for value in random_tensors(ENCODER, CONFIG, 0).values())
     model.check()
     assert model.show(True)["model_info"]["modernbert.attention.sliding_window"] == 4
@@ -101,9 +106,7 @@ def test_files_that_are_missing(tmp_path: Path, missing: str, reason: str) -> No
         ({"global_rope_theta": 0}, {}, "the rotation's base of full_attention is 0"),
     ],
 )
-def test_configs_that_are_refused(
-    tmp_path: Path, encoder: dict[str, Any], config: dict[str, Any], reason: str
-) -> None:
+def test_configs_that_are_refused(tmp_path: Path, encoder: dict[str, Any], config: dict[str, Any], reason: str) -> None:
     folder = tiny_laya_directory(tmp_path / "tiny", config={"encoder": "x"})
     for path, base, changes in (("encoder/config.json", ENCODER, encoder), ("rl_agent_config.json", CONFIG, config)):
         values = {key: value for key, value in {**base, **changes}.items() if value is not None}

@@ -102,7 +102,9 @@ def test_checkpoints_by_name(tmp_path: Path) -> None:
         for name in ("typed", "typed-decisions", "./own", "some/repository"):
             status, body = await asked(name)
             assert status == 422
-            assert body["detail"].startswith(f"unknown model '{name}'; choose one of ['laya', 'laya-multilingual', 'own']")
+            assert body["detail"].startswith(
+                f"unknown model '{name}'; choose one of ['laya', 'laya-multilingual', 'own']"
+            )
 
     serve(tmp_path, scenario, "laya", "laya-multilingual", "own")
 
