@@ -68,6 +68,10 @@ class Oracle:
         answers = self._ask("laya_server.py", {"model": str(checkpoint), "posts": posts})["answers"]
         return [(status, body) for status, body in answers]
 
+    def laya_logits(self, checkpoint: Path, rows: list[list[Any]]) -> list[tuple[list[float], float]]:
+        """Raw logits and the probability to act of [ids, markers, kind]s, as tests/oracle/laya_server.py says."""
+        return self._ask("laya_server.py", {"model": str(checkpoint), "rows": rows})["decisions"]
+
     def _ask(self, script: str, request: dict[str, Any]) -> dict[str, Any]:
         kept = self._cache / f"{script.removesuffix('.py')}-{self._key(script, request)}"
         answer, arrays = kept.with_suffix(".json"), kept.with_suffix(".npz")

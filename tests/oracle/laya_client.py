@@ -2,8 +2,8 @@
 
     laya_client.py URL < requests.json
 
-stdin is a JSON list of objects with `state`, `questions` and whatever else `RemoteRouter.predict` takes; stdout the list
-of what it gave, or of [code, message] where it raised.
+stdin is a JSON list of objects with `state`, `questions` and whatever else `RemoteRouter.predict` takes; stdout the
+list of what it gave, or of [code, message] where it raised.
 """
 
 from __future__ import annotations

@@ -61,7 +61,7 @@ def answers_of(folder: Path, model: str, posts: list[Post]) -> list[tuple[int, A
 
 def random_request(rng: np.random.Generator) -> dict[str, Any]:
     """A request with a state of any shape and length, and up to five questions of all kinds."""
-    words = ["the", "invoice", "was", "charged", "twice", "refund", "please", "now", "urgent", "order", "4711", "naïve", "日本", "[MASK]", "[SEP]"]
+    words = "the invoice was charged twice refund please now urgent order 4711 naïve 日本 [MASK] [SEP]".split()  # noqa: SIM905
 
     def text(most: int) -> str:
         return " ".join(rng.choice(words, rng.integers(1, most + 1)))
@@ -69,8 +69,9 @@ def random_request(rng: np.random.Generator) -> dict[str, Any]:
     def described(most: int) -> Any:
         return [None, "", text(most), {"why": text(3), "n": 3}, [1, text(2)], 7, False][rng.integers(7)]
 
-    state: Any = [text(80), {"subject": text(5), "body": text(60), "tags": [1, None, True, 2.5]},
-                  [{"role": "user", "content": text(12)} for _ in range(rng.integers(1, 9))], 42, ""][rng.integers(5)]  # fmt: skip
+    turns = [{"role": "user", "content": text(12)} for _ in range(rng.integers(1, 9))]
+    mail = {"subject": text(5), "body": text(60), "tags": [1, None, True, 2.5]}
+    state: Any = [text(80), mail, turns, 42, ""][rng.integers(5)]
     questions: dict[str, Any] = {}
     for number in range(rng.integers(1, 6)):
         kind = ["choice", "score", "noul"][rng.integers(3)]

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+from collections.abc import AsyncIterator
 from pathlib import Path
 from typing import Any
 
@@ -152,7 +153,7 @@ def test_bodies_at_the_limit_and_past_it(tmp_path: Path) -> None:
         refused = (413, {"detail": "request body too large"})
         assert await systemone(client, large.decode()) == refused
 
-        async def chunks() -> Any:
+        async def chunks() -> AsyncIterator[bytes]:
             for at in range(0, len(large), 1 << 16):
                 yield large[at : at + (1 << 16)]
 
