@@ -2,8 +2,8 @@
 
 Run by the oracle interpreter (laya, transformers, torch, fastapi). A request (serving.py): `model` (directory of a
 checkpoint), `posts` (list of [path, body], a body as text or as the object to send). The answer's `answers` lists
-[status, body] of each. Requests go to the checkpoint itself: there is no routing between several. With `rows`, a list of
-[ids, positions of the masks, kind of question], `decisions` lists [raw logits, probability to act] of each instead.
+[status, body] of each. Requests go to the checkpoint itself: there is no routing between several. With `rows`, a list
+of [ids, positions of the masks, kind of question], `decisions` lists [raw logits, probability to act] of each instead.
 """
 
 from __future__ import annotations

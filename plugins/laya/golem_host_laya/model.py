@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 from golem_host.api import Model
 from golem_host_laya.checkpoint import Checkpoint, open_checkpoint
+from golem_host_laya.passes import pass_bytes
 from golem_host_laya.tokens import Tokens
 
 if TYPE_CHECKING:
@@ -42,7 +43,11 @@ class LayaModel(Model):
         self.size_bytes = weights.size_bytes
         self.context_length = hparams.max_len
         self.embedding_length = hparams.encoder.width
+        self._pass_bytes = pass_bytes(hparams)
         self.modified = weights.path.stat().st_mtime
+
+    def memory_bytes(self, settings: Mapping[str, Any]) -> int:
+        return self.size_bytes + self._pass_bytes
 
     def check(self) -> None:
         """Read what only loading needs. Raises `ModelFileError` for what would keep the model from being served."""

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 from golem_host.api import InternalError, Job, OneShotLane
 from golem_host.lanes.oneshot import Part
 from golem_host_laya import answers
-from golem_host_laya.checkpoint import MAX_LEN, Checkpoint
+from golem_host_laya.checkpoint import Checkpoint
 from golem_host_laya.passes import Decision, Passes
 from golem_host_laya.questions import Question
 from golem_host_laya.sequences import Budget, Row, build
@@ -53,7 +53,7 @@ class LayaRuntime:
         self._checkpoint = checkpoint
         self.hparams = checkpoint.hparams
         self.tokens = Tokens(checkpoint.path / "tokenizer", self.hparams.encoder.vocabulary)
-        self._passes = Passes(checkpoint, device.backend, capacity=MAX_LEN)
+        self._passes = Passes(checkpoint, device.backend)
         self._passes.prepare(progress)
         self.lane = OneShotLane(
             model.name,

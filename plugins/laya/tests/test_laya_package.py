@@ -83,7 +83,7 @@ def test_logits(oracle: Oracle, tmp_path: Path, name: str) -> None:
     ]
     kinds = [Kind(at % 3) for at in range(len(rows))]
     with open_checkpoint(folder) as checkpoint:
-        passes = Passes(checkpoint, CpuBackend(threads=2), capacity=1024)
+        passes = Passes(checkpoint, CpuBackend(threads=2), widths=(1024,))
         passes.prepare(lambda _: None)
         found = passes.run(rows, kinds)
         passes.close()

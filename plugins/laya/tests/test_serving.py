@@ -63,7 +63,7 @@ def test_logits_do_not_depend_on_company(tmp_path: Path) -> None:
     with open_checkpoint(tiny_laya_directory(tmp_path / "tiny")) as checkpoint:
         results = []
         for threads in (1, 2):
-            passes = Passes(checkpoint, CpuBackend(threads=threads), capacity=256)
+            passes = Passes(checkpoint, CpuBackend(threads=threads), widths=(32, 256))
             passes.prepare(lambda _: None)
             together = passes.run(rows, kinds)
             alone = [passes.run([row], [kind])[0] for row, kind in zip(rows, kinds, strict=True)]
