@@ -106,3 +106,20 @@ def test_memory_that_runs_out_between_passes_is_a_failure_of_the_device(
         assert (await client.get("/health")).json() == {"status": "ok"}
 
     with_host(use)
+
+
+def test_a_device_that_fails_while_a_model_is_loaded_is_told(with_host, monkeypatch: pytest.MonkeyPatch) -> None:
+    """What is submitted first are the zeros of the caches."""
+
+    async def use(host: Host, client: httpx.AsyncClient) -> None:
+        before = await complete(client)
+        await host.registry.unload(host.registry.models()[0])
+        assert not host.registry.residents()
+        with monkeypatch.context() as patch:
+            patch.setattr(Gpu, "_queue_submit", lambda self, info: LOST)
+            failed = await complete(client)
+        assert failed.status_code == 503
+        assert "VK_ERROR_DEVICE_LOST" in failed.json()["error"]["message"]
+        assert (await complete(client)).json()["choices"] == before.json()["choices"]
+
+    with_host(use)

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import threading
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from typing import TYPE_CHECKING
 from weakref import WeakKeyDictionary
 
@@ -80,8 +81,10 @@ class VulkanBackend:
     def cache(
         self, *, slots: int, cells: int, kv_heads: int, key_dim: int, value_dim: int, type: CacheType = CacheType.F16
     ) -> VulkanCache:
-        """Keys and values of one layer; see `VulkanCache`. Raises InternalError when the device has no room."""
-        try:
+        """Keys and values of one layer; see `VulkanCache`. Raises InternalError when the device has no room,
+        DeviceFailed when it fails.
+        """
+        with self._taking(f"keys and values for {slots} slots of {cells} positions", "context or the number of slots"):
             return VulkanCache(
                 self.gpu,
                 slots=slots,
@@ -91,18 +94,21 @@ class VulkanBackend:
                 value_dim=value_dim,
                 type=type,
             )
-        except OutOfDeviceMemory as error:
-            raise InternalError(
-                f"keys and values for {slots} slots of {cells} positions do not fit: {error}; lower the context or the "
-                "number of slots"
-            ) from error
 
     def state(self, *, slots: int, shape: tuple[int, ...]) -> VulkanState:
-        """Recurrent state of one layer; see `VulkanState`. Raises InternalError when the device has no room."""
-        try:
+        """Recurrent state of one layer; see `VulkanState`. Raises InternalError when the device has no room,
+        DeviceFailed when it fails.
+        """
+        with self._taking(f"states of {slots} slots", "number of slots"):
             return VulkanState(self.gpu, slots=slots, shape=shape)
-        except OutOfDeviceMemory as error:
-            raise InternalError(f"states of {slots} slots do not fit: {error}; lower the number of slots") from error
+
+    @contextmanager
+    def _taking(self, what: str, lower: str) -> Iterator[None]:
+        with device_errors(self.gpu):
+            try:
+                yield
+            except OutOfDeviceMemory as error:
+                raise InternalError(f"{what} do not fit: {error}; lower the {lower}") from error
 
     def scratch(self, lowered: Lowered, *, own: bool = False) -> View:
         """Memory for the tensors of a pass: shared by all programs, which run one at a time, if it is not its `own`."""

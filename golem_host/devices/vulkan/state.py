@@ -51,7 +51,8 @@ class VulkanState:
 
     def read(self, slot: int) -> NDArray[np.float32]:
         """A copy of the slot's values, of shape `shape`."""
-        return self._gpu.download(self._slot(slot)).view(np.float32).reshape(self.shape)
+        with device_errors(self._gpu):
+            return self._gpu.download(self._slot(slot)).view(np.float32).reshape(self.shape)
 
     def save(self, slot: int) -> Checkpoint:
         """A copy of what the slot holds."""
@@ -63,7 +64,8 @@ class VulkanState:
         Raises ValueError for one of another shape.
         """
         checkpoint.check(self.shape)
-        self._gpu.upload(self._slot(slot), checkpoint.values)
+        with device_errors(self._gpu):
+            self._gpu.upload(self._slot(slot), checkpoint.values)
         self.taken[slot] = checkpoint.position
 
     @contextmanager
