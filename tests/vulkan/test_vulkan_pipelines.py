@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import hashlib
 import logging
+import os
+import threading
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -112,6 +114,23 @@ def test_a_damaged_or_foreign_file_is_not_handed_to_the_driver(
         with Gpu(physical) as gpu:
             assert gpu._pipelines._cache._read() == b""
     assert "is damaged or of another driver" in caplog.text
+
+
+@pytest.mark.skipif(not hasattr(os, "mkfifo"), reason="pipes are files on POSIX systems only")
+def test_a_pipe_is_not_waited_for(physical: PhysicalDevice, cache_file: Path) -> None:
+    cache_file.unlink(missing_ok=True)
+    cache_file.parent.mkdir(parents=True, exist_ok=True)
+    os.mkfifo(cache_file)
+    read: list[bytes] = []
+
+    def opened() -> None:
+        with Gpu(physical) as gpu:
+            read.append(gpu._pipelines._cache._read())
+
+    thread = threading.Thread(target=opened, daemon=True)
+    thread.start()
+    thread.join(20)
+    assert read == [b""]
 
 
 def test_a_folder_that_cannot_be_written_is_said(

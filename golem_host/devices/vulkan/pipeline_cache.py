@@ -47,6 +47,8 @@ class PipelineCache:
 
     def _read(self) -> bytes:
         """What was saved, empty where there is nothing to be trusted."""
+        if not self.path.is_file():  # opening a pipe would wait until somebody writes to it
+            return b""
         try:
             with self.path.open("rb") as file:
                 content = file.read(LARGEST + 1)
