@@ -78,6 +78,13 @@ class Server:
             raise RuntimeError(f"asked for {len(texts)} vectors, got {len(reply.json()['data'])}")
         return seconds
 
+    def decide(self, request: Any, positions: int) -> None:
+        """Answers of a decision model. Raises RuntimeError when it did not read so many positions."""
+        reply = self.client.post("/v1/systemone", json=request)
+        reply.raise_for_status()
+        if (count := reply.json()["usage"]["input_tokens"]) != positions:
+            raise RuntimeError(f"read {count} positions, not {positions}")
+
 
 @dataclass(frozen=True)
 class Oracle:
@@ -112,6 +119,21 @@ def golem_host(model: Path, size: Size) -> Iterator[Server]:
 def golem_host_embed(model: Path, size: Size) -> Iterator[Server]:
     flags = ["--enable", "embed", "--embed-model", str(model), "--threads", str(size.threads)]
     with _golem_host(model, flags) as server:
+        yield server
+
+
+@contextmanager
+def golem_host_laya(model: Path, size: Size) -> Iterator[Server]:
+    with _golem_host(model, ["--enable", "laya", "--laya-model", str(model), "--threads", str(size.threads)]) as server:
+        yield server
+
+
+@contextmanager
+def laya_server(model: Path, size: Size) -> Iterator[Server]:
+    """laya's own server over one checkpoint, without its routing."""
+    request = json.dumps({"model": str(model), "threads": size.threads})
+    command = [interpreter("GOLEM_ORACLE_PYTHON"), str(ORACLES / "laya_http.py"), request]
+    with _started(command) as process, _ready(model, process, None) as server:
         yield server
 
 
