@@ -11,11 +11,12 @@ from __future__ import annotations
 import json
 from typing import Any
 
-import laya
 import torch
 from fastapi.testclient import TestClient
 from laya.serve import create_app
 from serving import serve
+
+import laya
 
 _clients: dict[str, TestClient] = {}
 
