@@ -20,7 +20,11 @@ TORCH = (
 def _run(*words: str, **environment: str) -> subprocess.CompletedProcess[str]:
     kept = {name: value for name, value in os.environ.items() if not name.startswith("GOLEM_")}
     return subprocess.run(
-        [sys.executable, "-P", "-c", TORCH, *words], env={**kept, **environment}, capture_output=True, text=True, timeout=60
+        [sys.executable, "-P", "-c", TORCH, *words],
+        env={**kept, **environment},
+        capture_output=True,
+        text=True,
+        timeout=60,
     )
 
 
