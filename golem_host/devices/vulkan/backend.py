@@ -112,7 +112,7 @@ class VulkanBackend:
 
     def scratch(self, lowered: Lowered, *, own: bool = False) -> View:
         """Memory for the tensors of a pass: shared by all programs, which run one at a time, if it is not its `own`."""
-        size = lowered.scratch_bytes
+        size = max(1, lowered.scratch_bytes)  # a pass that only stores keeps nothing
         view = None if own else self._held(size)
         if view is None:
             view = self.gpu.arena(expected=size).take(size)
