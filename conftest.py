@@ -3,12 +3,16 @@
 from __future__ import annotations
 
 import os
+from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
 from hypothesis import settings
 
 from golem_host.core_settings import cache_folder
+from golem_host.devices.cpu import CpuBackend
+from golem_host.kernels import library
+from oracle_client import Oracle
 
 # A busy machine is slow; how long an example takes is never what a test is about.
 settings.register_profile("golem", deadline=None)
@@ -51,6 +55,29 @@ def oracle_python() -> str:
     if not python:
         pytest.skip("needs the oracles: set GOLEM_ORACLE_PYTHON to an interpreter that has golem-host's `oracle` extra")
     return python
+
+
+@pytest.fixture(scope="session")
+def oracle(oracle_python: str) -> Iterator[Oracle]:
+    """llama.cpp and transformers."""
+    with Oracle(oracle_python) as oracle:
+        yield oracle
+
+
+@pytest.fixture(scope="module", params=[True, False], ids=["native", "twins"])
+def each_backend(request: pytest.FixtureRequest) -> CpuBackend:
+    """The processor with its kernels, and with the torch twins alone."""
+    if request.param and library.load() is None:
+        pytest.skip("the native kernels were not built")
+    return CpuBackend(threads=2, native=request.param)
+
+
+@pytest.fixture(scope="session")
+def kernels() -> CpuBackend:
+    """The processor with its kernels: real models are too slow without them."""
+    if library.load() is None:
+        pytest.skip("the native kernels were not built")
+    return CpuBackend(threads=2)
 
 
 @pytest.fixture(scope="session")

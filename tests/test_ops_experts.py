@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from pathlib import Path
 
 import numpy as np
@@ -36,12 +35,6 @@ def twin() -> CpuBackend:
 @pytest.fixture(params=["native", "twin"])
 def backend(request: pytest.FixtureRequest) -> CpuBackend:
     return request.getfixturevalue(request.param)
-
-
-@pytest.fixture(scope="module")
-def oracle(oracle_python: str) -> Iterator[Oracle]:
-    with Oracle(oracle_python) as oracle:
-        yield oracle
 
 
 @pytest.mark.parametrize("weighting", Weighting)

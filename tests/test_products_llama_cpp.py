@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from pathlib import Path
 
 import numpy as np
@@ -28,12 +27,6 @@ TWIN_MINIMUM = 2e-3
 """The twin of Q4_1 and Q5_1 multiplies minimums by the sum of rounded activations, ggml by that sum rounded to half."""
 TWIN_HALF = 2e-5
 """A norm that differs in its last bit may round an activation to the other half-precision neighbour."""
-
-
-@pytest.fixture(scope="module")
-def oracle(oracle_python: str) -> Iterator[Oracle]:
-    with Oracle(oracle_python) as oracle:
-        yield oracle
 
 
 @pytest.mark.oracle

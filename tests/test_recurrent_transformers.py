@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -19,12 +18,6 @@ from golem_host.weights.types import GgmlType
 from oracle_client import Oracle
 
 pytestmark = pytest.mark.oracle
-
-
-@pytest.fixture(scope="module")
-def oracle(oracle_python: str) -> Iterator[Oracle]:
-    with Oracle(oracle_python) as oracle:
-        yield oracle
 
 
 @pytest.fixture(scope="module", params=[True, False], ids=["native", "twins"])

@@ -20,12 +20,6 @@ from golem_host.weights import GgufError, open_gguf
 from oracle_client import Oracle
 
 
-@pytest.fixture(scope="module")
-def oracle(oracle_python: str) -> Iterator[Oracle]:
-    with Oracle(oracle_python) as oracle:
-        yield oracle
-
-
 @pytest.fixture(scope="module", params=["bert-bge", "nomic-bert-moe"])
 def vocabulary(request: pytest.FixtureRequest, llama_source: Path) -> Path:
     return llama_source / "models" / f"ggml-vocab-{request.param}.gguf"

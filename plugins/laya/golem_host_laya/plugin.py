@@ -35,12 +35,7 @@ def golem_models(settings: Settings) -> Sequence[Model]:
     on = settings["laya-device"] or settings["device"]
     folder: Path = settings["model-folder"]
     return [
-        LayaModel(
-            given.path if given.path.exists() or not (folder / given.path).exists() else folder / given.path,
-            name=given.name,
-            device=on,
-        )
-        for given in settings["laya-model"]
+        LayaModel(given.find(folder, directories=True), name=given.name, device=on) for given in settings["laya-model"]
     ]
 
 

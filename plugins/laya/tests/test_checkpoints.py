@@ -10,10 +10,12 @@ import numpy as np
 import pytest
 
 from golem_host.api import ModelFileError
+from golem_host.config import CORE, resolve
 from golem_host.testing.safetensors import safetensors_bytes
 from golem_host.testing.tiny_laya import CONFIG, ENCODER, random_tensors, tiny_laya_directory
 from golem_host_laya.checkpoint import open_checkpoint, temperature
 from golem_host_laya.model import LayaModel
+from golem_host_laya.plugin import golem_models, golem_settings
 from golem_host_laya.tokens import Tokens
 
 
@@ -159,3 +161,15 @@ def test_special_tokens_may_be_objects(tmp_path: Path) -> None:
 def test_ids_outside_the_table(tmp_path: Path) -> None:
     folder = tiny_laya_directory(tmp_path / "tiny", encoder={"vocab_size": 200})
     assert "has ids up to 260; the model's table has 200 rows" in refused(folder)
+
+
+def test_a_settings_file_names_a_directory_of_the_model_folder(tmp_path: Path) -> None:
+    tiny_laya_directory(tmp_path / "small")
+    file = tmp_path / "elsewhere" / "golem.toml"
+    file.parent.mkdir()
+    flags = {"model-folder": [str(tmp_path)]}
+    file.write_text('laya-model = ["small"]\n')
+    assert [model.name for model in golem_models(resolve([*CORE, *golem_settings()], flags, {}, file))] == ["small"]
+    file.write_text('laya-model = ["smal"]\n')
+    with pytest.raises(ModelFileError, match="^smal: neither here nor in the model folder"):
+        golem_models(resolve([*CORE, *golem_settings()], flags, {}, file))

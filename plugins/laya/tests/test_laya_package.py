@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -38,12 +37,6 @@ CHECKPOINTS: dict[str, dict[str, Any]] = {
     "bfloat": {"dtype": "BF16", "seed": 5, "config": {"temperature": [1.0, "x", 9.0]}},
     "half": {"dtype": "F16", "seed": 6, "config": {"temperature": [True, 0.1, 1.3], "head_layers": 1}},
 }
-
-
-@pytest.fixture(scope="module")
-def oracle(oracle_python: str) -> Iterator[Oracle]:
-    with Oracle(oracle_python) as oracle:
-        yield oracle
 
 
 def alike(found: Any, expected: Any, units: float = 1) -> None:
