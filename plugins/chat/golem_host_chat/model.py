@@ -16,7 +16,7 @@ from golem_host.ops import CacheType
 from golem_host.weights.gguf import Gguf, open_gguf
 from golem_host.weights.quantization import quantization_name
 from golem_host_chat.families import Family, family_of
-from golem_host_chat.passes import cache_bytes
+from golem_host_chat.passes import cache_bytes, state_bytes
 
 if TYPE_CHECKING:
     from golem_host.devices.device import Device
@@ -52,6 +52,7 @@ class ChatModel(Model):
             self.embedding_length = family.embedding_length
             self.modified = max(part.stat().st_mtime for part in gguf.paths)
             self._cache_specs = family.caches()
+            self._state_specs = family.states()
 
     def check(self) -> None:
         """Read what only loading needs. Raises `ModelFileError` for what would keep the model from being served."""
@@ -87,9 +88,9 @@ class ChatModel(Model):
 
     def memory_bytes(self, settings: Mapping[str, Any]) -> int:
         context, kind = self.slot_context(settings), self.cache_type(settings)
-        return self.size_bytes + cache_bytes(
-            self._cache_specs, slots=settings["parallel"], context=context, kv_type=kind
-        )
+        slots = settings["parallel"]
+        caches = cache_bytes(self._cache_specs, slots=slots, context=context, kv_type=kind)
+        return self.size_bytes + caches + state_bytes(self._state_specs, slots=slots)
 
     def describe(self, settings: Mapping[str, Any]) -> str:
         slots, context = settings["parallel"], self.slot_context(settings)

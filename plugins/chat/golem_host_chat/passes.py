@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
 from golem_host.devices.device import WIDEST_PASS
-from golem_host.ops import Cache, CacheType, Recording, arg_largest, block_maxima
-from golem_host_chat.families import Batch, CacheSpec, Family
+from golem_host.ops import Cache, CacheType, Recording, State, arg_largest, block_maxima
+from golem_host_chat.families import Batch, CacheSpec, Family, StateSpec
 from golem_host_chat.scores import Scores
 
 
@@ -36,7 +37,8 @@ class Columns:
 
 
 class Passes:
-    """Caches of type `kv_type` for `slots` conversations of `context` positions each, and the recordings over them.
+    """Caches of type `kv_type` and recurrent states for `slots` conversations of `context` positions each, and the
+    recordings over them.
 
     A pass has at most `widest` columns, which is the device's choice; sliding caches have room for it beside their
     window. `tokens` is how many the vocabulary holds, where the model may have outputs for more.
@@ -73,6 +75,8 @@ class Passes:
             )
             for spec, cells in zip(self.specs, self.cells, strict=True)
         ]
+        self._states: list[Any] = [backend.state(slots=slots, shape=spec.shape) for spec in family.states()]
+        self.recurrent = bool(self._states)
         self._programs: dict[int, Any] = {}
 
     def prepare(self, progress: Callable[[float], None]) -> None:
@@ -97,13 +101,14 @@ class Passes:
 
     def copy_slot(self, source: int, target: int) -> None:
         """Give slot `target` everything slot `source` remembers."""
-        for cache in self._caches:
-            cache.copy_slot(source, target)
+        for each in (*self._caches, *self._states):
+            each.copy_slot(source, target)
 
     def close(self) -> None:
-        """Let go of weights, caches and programs, whoever still holds this object."""
+        """Let go of weights, caches, states and programs, whoever still holds this object."""
         self._family = None
         self._caches.clear()
+        self._states.clear()
         self._programs.clear()
 
     def program(self, width: int) -> Any:
@@ -118,7 +123,7 @@ class Passes:
     def _record(self, width: int) -> Recording:
         if self._family is None:
             raise RuntimeError("the passes of an unloaded model")
-        recording = record(self._family, self._caches, width=width, outputs=min(width, self.slots))
+        recording = record(self._family, self._caches, states=self._states, width=width, outputs=min(width, self.slots))
         logits = recording.outputs["logits"]
         maxima = block_maxima(logits, self.vocab_size)
         recording.output("maxima", maxima)
@@ -126,7 +131,15 @@ class Passes:
         return recording
 
 
-def record(family: Family, caches: Sequence[Cache], *, width: int, outputs: int, keep_names: bool = False) -> Recording:
+def record(
+    family: Family,
+    caches: Sequence[Cache],
+    *,
+    states: Sequence[State] = (),
+    width: int,
+    outputs: int,
+    keep_names: bool = False,
+) -> Recording:
     """Record a family's pass for up to `width` columns and `outputs` rows of logits (output `logits`)."""
     recording = Recording(keep_names=keep_names)
     columns, wanted = recording.axis("columns", width), recording.axis("outputs", outputs)
@@ -136,6 +149,7 @@ def record(family: Family, caches: Sequence[Cache], *, width: int, outputs: int,
         slots=recording.input("slots", columns),
         outputs=recording.input("outputs", wanted),
         caches=caches,
+        states=states,
     )
     recording.output("logits", family.forward(batch))
     return recording
@@ -155,3 +169,8 @@ def cache_bytes(specs: Sequence[CacheSpec], *, slots: int, context: int, kv_type
         * (kv_type.row_bytes(spec.key_dim) + kv_type.row_bytes(spec.value_dim))
         for spec in specs
     )
+
+
+def state_bytes(specs: Sequence[StateSpec], *, slots: int) -> int:
+    """Bytes of the recurrent states of all slots."""
+    return 4 * slots * sum(math.prod(spec.shape) for spec in specs)

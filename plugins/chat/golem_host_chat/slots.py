@@ -60,12 +60,15 @@ def shared_prefix(held: Sequence[int], prompt: Sequence[int]) -> int:
     return min(len(held), len(prompt))
 
 
-def resumable(slot: Slot, shared: int, rings: Sequence[Ring]) -> int:
+def resumable(slot: Slot, shared: int, rings: Sequence[Ring], *, recurrent: bool = False) -> int:
     """Where a prompt sharing `shared` tokens may go on: there, if every position in each window is still intact, else
     0.
 
-    An earlier position would need even older cells, so there is nothing between the two.
+    An earlier position would need even older cells, so there is nothing between the two. `recurrent`: there are states,
+    which have only the position after the last token held.
     """
+    if recurrent and shared != len(slot.tokens):
+        return 0
     for ring in rings:
         oldest_needed = max(0, shared - ring.window + 1)
         oldest_intact = max(0, slot.high_water - ring.cells + 1)
@@ -74,7 +77,9 @@ def resumable(slot: Slot, shared: int, rings: Sequence[Ring]) -> int:
     return shared
 
 
-def choose_slot(slots: Sequence[Slot], prompt: Sequence[int], rings: Sequence[Ring], *, reuse: bool) -> Choice | None:
+def choose_slot(
+    slots: Sequence[Slot], prompt: Sequence[int], rings: Sequence[Ring], *, reuse: bool, recurrent: bool = False
+) -> Choice | None:
     """The slot for a prompt, or None when all are busy.
 
     The free slot sharing the longest prefix, if that is a tenth of the prompt or more; else an empty one; else the one
@@ -87,7 +92,8 @@ def choose_slot(slots: Sequence[Slot], prompt: Sequence[int], rings: Sequence[Ri
     def kept(slot: Slot) -> int:
         if not reuse:
             return 0
-        return resumable(slot, min(shared_prefix(slot.tokens, prompt), len(prompt) - 1), rings)
+        shared = min(shared_prefix(slot.tokens, prompt), len(prompt) - 1)
+        return resumable(slot, shared, rings, recurrent=recurrent)
 
     best = max(free, key=kept)
     if not kept(best) or kept(best) * SHARED_TENTH < len(prompt):

@@ -61,7 +61,9 @@ class ChatStepper:
         if any(c.job.id == request.follows and c.reading for c in self._conversations):
             return False
         self._expire()
-        choice = choose_slot(self._slots, request.prompt, self._rings, reuse=request.reuse)
+        choice = choose_slot(
+            self._slots, request.prompt, self._rings, reuse=request.reuse, recurrent=self.passes.recurrent
+        )
         if choice is None:
             return False
         slot = choice.slot

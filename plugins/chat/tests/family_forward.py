@@ -29,10 +29,11 @@ def forward(path: Path, tokens: list[int], backend: Any, *, chunk: int = 512) ->
             )
             for spec in family.caches()
         ]
+        states = [backend.state(slots=1, shape=spec.shape) for spec in family.states()]
         parts: dict[str, list[NDArray[np.float32]]] = {}
         for first in range(0, len(tokens), chunk):
             piece = tokens[first : first + chunk]
-            recording = record(family, caches, width=len(piece), outputs=len(piece), keep_names=True)
+            recording = record(family, caches, states=states, width=len(piece), outputs=len(piece), keep_names=True)
             program = backend.compile(recording)
             program.inputs["tokens"][:] = piece
             program.inputs["positions"][:] = np.arange(first, first + len(piece))

@@ -22,8 +22,9 @@ from golem_host_chat.passes import Columns, Passes
 from golem_host_chat.sampling_params import SamplingParams
 from golem_host_chat.scores import Scores
 from golem_host_chat.stepper import ChatStepper
+from recurrent_family import Recurrent
 
-FAMILIES = {"llama": "Q8_0", "qwen3": "Q4_1", "gemma3": "F32", "qwen3moe": "Q4_0"}
+FAMILIES = {"llama": "Q8_0", "qwen3": "Q4_1", "gemma3": "F32", "qwen3moe": "Q4_0", "recurrent": "Q8_0"}
 GREEDY = SamplingParams(temperature=0.0)
 
 
@@ -38,7 +39,8 @@ def backend(request: pytest.FixtureRequest) -> CpuBackend:
 @pytest.fixture(scope="module", params=list(FAMILIES))
 def checkpoint(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Path:
     path = tmp_path_factory.mktemp("tiny") / f"{request.param}.gguf"
-    tiny_gguf(path, request.param, quantization=FAMILIES[request.param], window=8, context=256)
+    architecture = "llama" if request.param == "recurrent" else request.param
+    tiny_gguf(path, architecture, quantization=FAMILIES[request.param], window=8, context=256)
     return path
 
 
@@ -56,7 +58,8 @@ class Engine:
     ) -> None:
         gguf = open_gguf(path)
         self.tokenizer = tokenizer_from_gguf(gguf)
-        self.passes = Passes(family_of(gguf), backend, slots=slots, context=context, kv_type=kv_type)
+        family = Recurrent(gguf) if path.stem == "recurrent" else family_of(gguf)
+        self.passes = Passes(family, backend, slots=slots, context=context, kv_type=kv_type)
         self.stepper = ChatStepper(self.passes, self.tokenizer)
         self.lane = StepwiseLane("test", self.stepper, kind="chat")
         self.vocab_size = min(len(self.tokenizer.vocab), self.passes.vocab_size)
@@ -126,10 +129,11 @@ def test_a_kept_prefix_gives_the_same_answer(engine: Engine, checkpoint: Path, b
     longer = [*first[:25], *engine.prompt(10, 2)]
     again = engine.answer(longer)
     fresh = Engine(checkpoint, backend).answer(longer)
-    assert again.cached_tokens == 25 and fresh.cached_tokens == 0
+    states = engine.passes.recurrent
+    assert again.cached_tokens == (0 if states else 25) and fresh.cached_tokens == 0
     assert again.tokens == fresh.tokens
     repeated = engine.answer(longer)
-    assert repeated.cached_tokens == len(longer) - 1 and repeated.tokens == fresh.tokens
+    assert repeated.cached_tokens == (0 if states else len(longer) - 1) and repeated.tokens == fresh.tokens
     declined = engine.answer(longer, reuse=False)
     assert declined.cached_tokens == 0 and declined.tokens == fresh.tokens
 
@@ -171,6 +175,21 @@ def test_a_window_is_rewound_rightly_or_not_at_all(checkpoint: Path, backend: Cp
         assert again.tokens == Engine(checkpoint, backend, slots=1).answer(prompt, tokens=6).tokens
         if "gemma3" in checkpoint.name and shared == 20:
             assert again.cached_tokens == 0
+
+
+def test_a_state_goes_on_where_it_is_or_begins_anew(checkpoint: Path, backend: CpuBackend) -> None:
+    """What a slot was fed is the start of the next prompt, in the same slot and in one it is copied to."""
+    engine = Engine(checkpoint, backend, slots=2)
+    first = engine.prompt(90, 1)
+    answer = engine.answer(first, tokens=5)
+    held = [*first, *answer.tokens[:-1]]
+    longer = [*held, *engine.prompt(7, 2)]
+    fresh = Engine(checkpoint, backend).answer(longer).tokens
+    engine.stepper._slots[answer.slot].busy = True
+    copied = engine.answer(longer)
+    assert copied.slot != answer.slot
+    engine.stepper._slots[answer.slot].busy = False
+    assert (copied.cached_tokens, copied.tokens) == (len(held), fresh)
 
 
 def test_streamed_text_is_the_answer(engine: Engine) -> None:
@@ -263,7 +282,8 @@ def test_copies_of_one_prompt_read_it_once(engine: Engine) -> None:
     leader = engine.submit(prompt, tokens=3)
     copies = [engine.submit(prompt, tokens=3, follows=leader.id) for _ in range(2)]
     engine.run()
-    assert [job.value.cached_tokens for job in (leader, *copies)] == [0, 99, 99]
+    kept = 0 if engine.passes.recurrent else 99
+    assert [job.value.cached_tokens for job in (leader, *copies)] == [0, kept, kept]
     assert copies[0].value.tokens == copies[1].value.tokens == leader.value.tokens
 
 

@@ -58,6 +58,11 @@ def test_a_busy_slot_lends_a_long_prefix() -> None:
     assert choice is not None and (choice.keep, choice.copy_from) == (0, None)
 
 
+def test_a_state_has_no_earlier_position() -> None:
+    held = slot(0, [1, 2, 3])
+    assert [resumable(held, shared, [], recurrent=True) for shared in (3, 2, 0)] == [3, 0, 0]
+
+
 def test_a_window_rewinds_only_while_it_is_whole() -> None:
     ring = [Ring(window=4, cells=10)]
     held = slot(0, list(range(12)))  # positions 0 and 1 are overwritten by 10 and 11

@@ -5,9 +5,9 @@ from __future__ import annotations
 import importlib
 
 from golem_host.weights.gguf import Gguf, GgufError
-from golem_host_chat.families.base import Batch, CacheSpec, Family
+from golem_host_chat.families.base import Batch, CacheSpec, Family, StateSpec
 
-__all__ = ["ARCHITECTURES", "Batch", "CacheSpec", "Family", "family_of"]
+__all__ = ["ARCHITECTURES", "Batch", "CacheSpec", "Family", "StateSpec", "family_of"]
 
 ARCHITECTURES = {
     "gemma3": "golem_host_chat.families.gemma3:Gemma3",

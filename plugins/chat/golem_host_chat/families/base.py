@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import ClassVar
 
-from golem_host.ops import Cache, Ref
+from golem_host.ops import Cache, Ref, State
 from golem_host.weights.gguf import Gguf
 
 
@@ -22,11 +22,18 @@ class CacheSpec:
 
 
 @dataclass(frozen=True)
+class StateSpec:
+    """One recurrent state of a layer: float32 `shape` for every slot, whatever the number of positions."""
+
+    shape: tuple[int, ...]
+
+
+@dataclass(frozen=True)
 class Batch:
     """The columns of a pass, each a token of some conversation.
 
     int32 `tokens`, `positions`, `slots` (columns,); `outputs` (outputs,) are the columns whose logits are wanted.
-    `caches` are in the order of `Family.caches`.
+    `caches` are in the order of `Family.caches`, `states` in that of `Family.states`.
     """
 
     tokens: Ref
@@ -34,6 +41,7 @@ class Batch:
     slots: Ref
     outputs: Ref
     caches: Sequence[Cache]
+    states: Sequence[State]
 
 
 class Family(ABC):
@@ -53,6 +61,10 @@ class Family(ABC):
     @abstractmethod
     def caches(self) -> list[CacheSpec]:
         """One entry for every layer that has keys and values."""
+
+    def states(self) -> list[StateSpec]:
+        """One entry for every recurrent state of every layer that has them: none, if not said otherwise."""
+        return []
 
     @abstractmethod
     def forward(self, batch: Batch) -> Ref:
