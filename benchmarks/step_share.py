@@ -1,9 +1,10 @@
 """Python's share of a decode step: python benchmarks/step_share.py MODEL.gguf [--json]
 
-Serves the model in a process of its own that notes when each native call begins and ends, and draws answers over HTTP:
-one client and as many as there are slots, streamed and not. A step lasts from the start of one native call to the start
-of the next of the same width; what is not native is Python's: sampling, text, events, the lane and the device loop, and
-waiting for the event loop's thread to let go of the interpreter.
+Serves the model in a process of its own that notes when each native pass and each native draw begins and ends, and
+draws answers over HTTP: one client and as many as there are slots, streamed and not. A step lasts from the start of one
+pass to the start of the next of the same width; what is native in it is the pass and the draws, the rest is Python's:
+sampling, text, events, the lane and the device loop, and waiting for the event loop's thread to let go of the
+interpreter.
 """
 
 from __future__ import annotations
@@ -16,12 +17,14 @@ import subprocess
 import sys
 import tempfile
 import time
+from bisect import bisect_left
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
 from dataclasses import asdict, dataclass
 from itertools import pairwise
 from pathlib import Path
+from typing import Any
 
 import httpx
 
@@ -34,7 +37,7 @@ WANTED = 0.05
 
 @dataclass(frozen=True)
 class Call:
-    """One native call of the served process: columns of the pass, `time.perf_counter` at its begin and end."""
+    """One native call of the served process: columns of a pass (0: a draw), `time.perf_counter` at begin and end."""
 
     columns: int
     begin: float
@@ -53,12 +56,33 @@ class Share:
     share: float
 
 
+class NotedLibrary:
+    """The functions of the kernels library; its draws are noted in `calls`."""
+
+    def __init__(self, lib: Any, calls: list[tuple[int, float, float]]) -> None:
+        self._lib = lib
+        self._calls = calls
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self._lib, name)
+
+    def golem_draw(self, *given: Any) -> int:
+        begin = time.perf_counter()
+        drawn = self._lib.golem_draw(*given)
+        self._calls.append((0, begin, time.perf_counter()))
+        return drawn
+
+
 def serve(notes: Path, words: list[str]) -> int:
     """`golem-host` with every native call noted; they are written to `notes` when it stops."""
     from golem_host import cli
-    from golem_host.kernels.library import Pool
+    from golem_host.kernels.library import Pool, load
 
     calls: list[tuple[int, float, float]] = []
+    kernels = load()
+    if kernels is None:
+        sys.exit("there is no kernels library: everything is Python's")
+    kernels.lib = NotedLibrary(kernels.lib, calls)
     run = Pool.run
 
     def noted(self: Pool, cmds: object, n: int, live: list[int]) -> None:
@@ -127,12 +151,14 @@ def measure(address: str, slots: int, rounds: int) -> dict[tuple[str, int], list
 
 
 def share_of(work: str, calls: list[Call], clients: int, spans: list[tuple[float, float]]) -> Share:
-    steps = [
-        (after.begin - call.begin, call.end - call.begin)
-        for begin, end in spans
-        for call, after in pairwise(calls)
-        if begin <= call.begin and after.end <= end and call.columns == after.columns == clients
-    ]
+    draws = [call for call in calls if not call.columns]
+    begins = [draw.begin for draw in draws]
+    steps: list[tuple[float, float]] = []
+    for call, after in pairwise(call for call in calls if call.columns):
+        if call.columns == after.columns == clients and any(b <= call.begin and after.end <= e for b, e in spans):
+            drawn = draws[bisect_left(begins, call.begin) : bisect_left(begins, after.begin)]
+            native = call.end - call.begin + sum(draw.end - draw.begin for draw in drawn)
+            steps.append((after.begin - call.begin, native))
     step, native = (statistics.median(column) * 1e6 for column in zip(*steps, strict=True))
     python = statistics.median(whole - inside for whole, inside in steps) * 1e6
     return Share(work, len(steps), step, native, python, python / step)

@@ -106,6 +106,29 @@ def test_products_run_together(make_runner, make_weights, rng):
             assert out.tobytes() == want.tobytes()
 
 
+def test_float_rows_a_page_apart(make_runner, make_weights, rng):
+    """Two inputs of 4,096 bytes a row and one of another size, of which copies are taken: the bits are those alone."""
+    shapes = [("BF16", 70, 1024, 0), ("F32", 33, 1024, 0), ("F32", 40, 1024, 1), ("F16", 9, 1030, 2)]
+    matrices = [make_weights(rng, name, m, k) for name, m, k, _ in shapes]
+    inputs = [rng.standard_normal((21, k)).astype(np.float32) for k in (1024, 1024, 1030)]
+    for threads in (1, 2, 3):
+        runner = make_runner(threads)
+        outs = [np.full((21, m), np.nan, np.float32) for _, m, _, _ in shapes]
+        rows: list[tuple[Any, ...]] = [
+            (Op.MATMUL, 21, [out, inputs[x], w.packed], [m, k, w.type, 0, 1])
+            for out, w, (_, m, k, x) in zip(outs, matrices, shapes, strict=True)
+        ]
+        rows.append((Op.SCALE, 21, [outs[3], outs[3]], [9], [1.0]))
+        kept = [each.copy() for each in inputs]
+        runner.run_all(rows)
+        for out, w, (_, m, k, x) in zip(outs, matrices, shapes, strict=True):
+            for row in (0, 20):
+                alone = np.full((1, m), np.nan, np.float32)
+                runner.run(Op.MATMUL, 1, [alone, inputs[x][row : row + 1].copy(), w.packed, None], [m, k, w.type])
+                assert out[row].tobytes() == alone.tobytes()
+        assert all(np.array_equal(now, then) for now, then in zip(inputs, kept, strict=True))
+
+
 def test_one_of_them_fails(runner, make_weights, rng):
     """The command that is wrong is named; none of those it would have run with has run."""
     weights = make_weights(rng, "Q8_0", 32, 64)

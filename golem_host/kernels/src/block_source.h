@@ -6,6 +6,7 @@
 //   dwords4(at, out)    out[j], lane r: the 4 bytes at + 4j
 //   dwords8(at)[j]      the same for eight, read when asked for where that is cheaper
 //   lone_half(), lone_byte()   the lone bytes of every row, as float and as integer
+//   signed_bytes(at, j) lane r of a re-laid tile: byte r of the j-th kLanes bytes from the dwords at that offset on
 //   kLaid               whether the tile was re-laid, for formats that want their bits in another order then
 //
 // A tile: blocks one after the other, the dwords of each for kLanes rows side by side. Where there are lone bytes, a cache line
@@ -76,6 +77,7 @@ struct TileBlock {
   GOLEM_MEMBER Dwords8 dwords8(int offset) const { return {dwords + index(offset) * 4 * kLanes}; }
   GOLEM_MEMBER vf lone_half() const { return load_half(reinterpret_cast<const uint16_t *>(lone)); }
   GOLEM_MEMBER vi lone_byte() const { return load_bytes(lone); }
+  GOLEM_MEMBER vi signed_bytes(int offset, int j) const { return load_signed_bytes(dwords + (index(offset) * 4 + j) * kLanes); }
 };
 
 }  // namespace GOLEM_ISA_NAMESPACE

@@ -9,6 +9,8 @@
 //   load(block, group)         the bytes of a group, 32 of each row at a time: Group
 //   part<p>(bytes, group, q)   q[8], its part p
 #pragma once
+#include <cstring>
+
 #include "blocks.h"
 #include "formats32.h"
 
@@ -66,6 +68,7 @@ GOLEM_INLINE vi two_bits(vi a) { return and_int(shift_right<kBit>(a), set_int(0x
 // N times 32 bytes of every row.
 template <class B, int N>
 struct Group {
+  static constexpr bool kLaid = B::kLaid;
   typename B::Dwords8 of[N];
 };
 
@@ -101,29 +104,66 @@ struct FormatQ5_K {
   }
 };
 
+// Re-laid, a block begins with its scales, each of all rows in consecutive bytes; a group's bytes are its parts 0, 1 and 2
+// with two bits each of part 3 above them, so that little is to be put together.
 struct FormatQ6_K {
   static constexpr int kValues = 256, kBytes = 210, kLoneAt = 208, kLoneBytes = 2, kBits = 6, kBias = 32, kSub = 16, kGroups = 2, kParts = 4;
   static constexpr bool kMins = false;
   template <class B>
   GOLEM_INLINE void head(const B &block, Head256 &head) {
     head.d = block.lone_half();
-    vi w[4];
-    block.dwords4(192, w);
-    for (int i = 0; i < 4; i++) {
-      head.scale[4 * i] = signed_byte_of<0>(w[i]);
-      head.scale[4 * i + 1] = signed_byte_of<1>(w[i]);
-      head.scale[4 * i + 2] = signed_byte_of<2>(w[i]);
-      head.scale[4 * i + 3] = signed_byte_of<3>(w[i]);
+    if constexpr (B::kLaid) {
+      for (int j = 0; j < 16; j++) head.scale[j] = block.signed_bytes(0, j);
+    } else {
+      vi w[4];
+      block.dwords4(192, w);
+      for (int i = 0; i < 4; i++) {
+        head.scale[4 * i] = signed_byte_of<0>(w[i]);
+        head.scale[4 * i + 1] = signed_byte_of<1>(w[i]);
+        head.scale[4 * i + 2] = signed_byte_of<2>(w[i]);
+        head.scale[4 * i + 3] = signed_byte_of<3>(w[i]);
+      }
     }
   }
   template <class B>
   GOLEM_INLINE Group<B, 3> load(const B &block, int group) {
-    return {{block.dwords8(64 * group), block.dwords8(64 * group + 32), block.dwords8(128 + 32 * group)}};
+    if constexpr (B::kLaid) return {{block.dwords8(96 * group + 16), block.dwords8(96 * group + 48), block.dwords8(96 * group + 80)}};
+    else return {{block.dwords8(64 * group), block.dwords8(64 * group + 32), block.dwords8(128 + 32 * group)}};
   }
   template <int p, class G>
   GOLEM_INLINE void part(const G &bytes, int, vi *q) {
-    const auto &low = bytes.of[p % 2], &high = bytes.of[2];
-    for (int j = 0; j < 8; j++) q[j] = or_int(low_nibbles(shift_right<4 * (p / 2)>(low[j])), two_bits_as_16<2 * p>(high[j]));
+    const auto &a = bytes.of[0], &b = bytes.of[1], &c = bytes.of[2];
+    const vi six = set_int(0x3f3f3f3f);
+    for (int j = 0; j < 8; j++) {
+      if constexpr (!G::kLaid) {
+        q[j] = or_int(low_nibbles(shift_right<4 * (p / 2)>(p % 2 == 0 ? a[j] : b[j])), two_bits_as_16<2 * p>(c[j]));
+      } else if constexpr (p < 3) {
+        q[j] = and_int(bytes.of[p][j], six);
+      } else {
+        const vi ab = choose_bits(set_int(0x03030303), shift_right<6>(a[j]), shift_right<4>(b[j]));
+        q[j] = and_int(choose_bits(set_int(0x0f0f0f0f), ab, shift_right<2>(c[j])), six);
+      }
+    }
+  }
+  // The dwords of a re-laid block, of kLanes rows side by side, from those of the file.
+  static void lay_block(uint32_t *dwords) {
+    constexpr uint32_t kNibble = 0x0f0f0f0f, kTwo = 0x03030303;
+    uint32_t file[52 * kLanes];
+    memcpy(file, dwords, sizeof file);
+    uint8_t *scales = reinterpret_cast<uint8_t *>(dwords);
+    for (int r = 0; r < kLanes; r++) {
+      const uint32_t *from = file + r;
+      for (int j = 0; j < 16; j++) scales[j * kLanes + r] = static_cast<uint8_t>(from[(48 + j / 4) * kLanes] >> 8 * (j % 4));
+      for (int i = 0; i < 16; i++) {
+        const int group = i / 8, j = i % 8;
+        const uint32_t low = from[(16 * group + j) * kLanes], next = from[(16 * group + 8 + j) * kLanes];
+        const uint32_t high = from[(32 + i) * kLanes], last = (next >> 4 & kNibble) | (high >> 6 & kTwo) << 4;
+        uint32_t *to = dwords + (4 + 24 * group + j) * kLanes + r;
+        to[0] = (low & kNibble) | (high & kTwo) << 4 | (last & kTwo) << 6;
+        to[8 * kLanes] = (next & kNibble) | (high >> 2 & kTwo) << 4 | (last >> 2 & kTwo) << 6;
+        to[16 * kLanes] = (low >> 4 & kNibble) | (high >> 4 & kTwo) << 4 | (last >> 4 & kTwo) << 6;
+      }
+    }
   }
 };
 

@@ -4,6 +4,8 @@
 //   load_dword(p, stride)           lane r: the 4 bytes at p + r * stride
 //   load_4_dwords(p, stride, out)   out[j], lane r: the 4 bytes at p + r * stride + 4j
 //   load_lanes, load_bytes          kLanes consecutive dwords / bytes, one for each lane
+//   load_signed_bytes               the same of signed bytes
+//   choose_bits(mask, a, b)         the bits of a where the mask has ones, else those of b
 //   half_low, half_high             the half in the low / high 16 bits of each lane as float
 //   dot, dot_scaled                 sums of products with bytes of one activation row
 //   kSignedBias                     what unpacked signed weights have been raised by

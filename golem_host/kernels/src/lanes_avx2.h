@@ -18,6 +18,7 @@ constexpr int kSignedBias = 0;
 GOLEM_INLINE vi set_int(int32_t x) { return _mm256_set1_epi32(x); }
 GOLEM_INLINE vi and_int(vi a, vi b) { return _mm256_and_si256(a, b); }
 GOLEM_INLINE vi or_int(vi a, vi b) { return _mm256_or_si256(a, b); }
+GOLEM_INLINE vi choose_bits(vi mask, vi a, vi b) { return _mm256_or_si256(_mm256_and_si256(mask, a), _mm256_andnot_si256(mask, b)); }
 GOLEM_INLINE vi xor_int(vi a, vi b) { return _mm256_xor_si256(a, b); }
 GOLEM_INLINE vi add_int(vi a, vi b) { return _mm256_add_epi32(a, b); }
 GOLEM_INLINE vi sub_int(vi a, vi b) { return _mm256_sub_epi32(a, b); }
@@ -32,6 +33,7 @@ GOLEM_INLINE vf as_float(vi bits) { return _mm256_castsi256_ps(bits); }
 GOLEM_INLINE vi load_lanes(const uint8_t *p) { return _mm256_loadu_si256(reinterpret_cast<const __m256i *>(p)); }
 GOLEM_INLINE void store_lanes(uint8_t *p, vi a) { _mm256_storeu_si256(reinterpret_cast<__m256i *>(p), a); }
 GOLEM_INLINE vi load_bytes(const uint8_t *p) { return _mm256_cvtepu8_epi32(_mm_loadu_si64(p)); }
+GOLEM_INLINE vi load_signed_bytes(const uint8_t *p) { return _mm256_cvtepi8_epi32(_mm_loadu_si64(p)); }
 
 GOLEM_INLINE __m128i packed_words(vi a) {
   const vi w = _mm256_packus_epi32(a, a);

@@ -18,6 +18,7 @@ constexpr int kSignedBias = 128;
 GOLEM_INLINE vi set_int(int32_t x) { return _mm512_set1_epi32(x); }
 GOLEM_INLINE vi and_int(vi a, vi b) { return _mm512_and_si512(a, b); }
 GOLEM_INLINE vi or_int(vi a, vi b) { return _mm512_or_si512(a, b); }
+GOLEM_INLINE vi choose_bits(vi mask, vi a, vi b) { return _mm512_ternarylogic_epi32(mask, a, b, 0xca); }
 GOLEM_INLINE vi xor_int(vi a, vi b) { return _mm512_xor_si512(a, b); }
 GOLEM_INLINE vi add_int(vi a, vi b) { return _mm512_add_epi32(a, b); }
 GOLEM_INLINE vi sub_int(vi a, vi b) { return _mm512_sub_epi32(a, b); }
@@ -32,6 +33,9 @@ GOLEM_INLINE vf as_float(vi bits) { return _mm512_castsi512_ps(bits); }
 GOLEM_INLINE vi load_lanes(const uint8_t *p) { return _mm512_loadu_si512(p); }
 GOLEM_INLINE void store_lanes(uint8_t *p, vi a) { _mm512_storeu_si512(p, a); }
 GOLEM_INLINE vi load_bytes(const uint8_t *p) { return _mm512_cvtepu8_epi32(_mm_loadu_si128(reinterpret_cast<const __m128i *>(p))); }
+GOLEM_INLINE vi load_signed_bytes(const uint8_t *p) {
+  return _mm512_cvtepi8_epi32(_mm_loadu_si128(reinterpret_cast<const __m128i *>(p)));
+}
 
 GOLEM_INLINE vf half_low(vi a) { return _mm512_cvtph_ps(_mm512_cvtepi32_epi16(a)); }
 GOLEM_INLINE vf half_high(vi a) { return _mm512_cvtph_ps(_mm512_cvtepi32_epi16(_mm512_srli_epi32(a, 16))); }

@@ -18,6 +18,7 @@ constexpr int kSignedBias = 0;
 GOLEM_INLINE vi set_int(int32_t x) { return vdupq_n_s32(x); }
 GOLEM_INLINE vi and_int(vi a, vi b) { return vandq_s32(a, b); }
 GOLEM_INLINE vi or_int(vi a, vi b) { return vorrq_s32(a, b); }
+GOLEM_INLINE vi choose_bits(vi mask, vi a, vi b) { return vbslq_s32(vreinterpretq_u32_s32(mask), a, b); }
 GOLEM_INLINE vi xor_int(vi a, vi b) { return veorq_s32(a, b); }
 GOLEM_INLINE vi add_int(vi a, vi b) { return vaddq_s32(a, b); }
 GOLEM_INLINE vi sub_int(vi a, vi b) { return vsubq_s32(a, b); }
@@ -41,6 +42,9 @@ GOLEM_INLINE void store_lanes(uint8_t *p, vi a) { vst1q_u8(p, vreinterpretq_u8_s
 GOLEM_INLINE vi load_bytes(const uint8_t *p) {
   const uint16x8_t words = vmovl_u8(vreinterpret_u8_u32(vdup_n_u32(load_u32(p))));
   return vreinterpretq_s32_u32(vmovl_u16(vget_low_u16(words)));
+}
+GOLEM_INLINE vi load_signed_bytes(const uint8_t *p) {
+  return vmovl_s16(vget_low_s16(vmovl_s8(vreinterpret_s8_u32(vdup_n_u32(load_u32(p))))));
 }
 
 GOLEM_INLINE vf half_low(vi a) { return half_to_vf(vmovn_u32(vreinterpretq_u32_s32(a))); }

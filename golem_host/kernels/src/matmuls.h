@@ -10,13 +10,16 @@ class Matmuls {
 
   explicit Matmuls(Pool &pool) : pool_(pool) {}
   int add(const Command &c);  // checks it; a golem_error. At most kMost.
-  void run() const;
+  void run();
 
  private:
+  void spread_inputs();
+
   struct Part {
     Product product;
     ProductFn fn;
     int64_t align;
+    bool floats;    // inputs are not quantized
     double row_ns;  // about how long an output takes one thread
   };
   Pool &pool_;

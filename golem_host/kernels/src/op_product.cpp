@@ -1,7 +1,11 @@
 // Products and the quantizing of their inputs.
+#include <algorithm>
+#include <cstring>
+
 #include "activation.h"
 #include "command.h"
 #include "matmuls.h"
+#include "scratch.h"
 
 namespace golem {
 
@@ -41,6 +45,7 @@ int Matmuls::add(const Command &c) {
   product.rows = c.rows;
   product.m = m;
   product.k = k;
+  part.floats = info.n == 1;
   part.fn = kernels().product[type];
   part.align = kernels().product_rows[type];
   if (laid != 0) {
@@ -54,7 +59,36 @@ int Matmuls::add(const Command &c) {
   return GOLEM_OK;
 }
 
-void Matmuls::run() const {
+// Rows of floats a multiple of 4,096 bytes apart, of which a product takes several at a time, push each other out of the
+// nearest cache. They are copied to where they lie a little further apart; without memory for that they stay.
+void Matmuls::spread_inputs() {
+  constexpr int64_t kSameSets = 4096, kFurther = 64, kRows = 8;
+  const auto wanted = [](const Part &part) {
+    const Product &p = part.product;
+    return part.floats && p.rows > kRows && p.x_stride % kSameSets == 0;
+  };
+  const Part *const first = std::find_if(parts_, parts_ + count_, wanted);
+  if (first == parts_ + count_) return;
+  const Product from = first->product;
+  const int64_t stride = from.x_stride + kFurther;
+  thread_local Scratch<uint8_t> scratch;
+  uint8_t *const copy = scratch.of(from.rows * stride);
+  if (copy == nullptr) return;
+  const int64_t step = (from.rows + pool_.threads() - 1) / pool_.threads();
+  pool_.run((from.rows + step - 1) / step, [&](int64_t chunk) {
+    for (int64_t r = chunk * step; r < from.rows && r < (chunk + 1) * step; r++)
+      std::memcpy(copy + r * stride, from.x + r * from.x_stride, static_cast<size_t>(from.x_stride));
+  });
+  for (int i = 0; i < count_; i++) {
+    Product &p = parts_[i].product;
+    if (p.x != from.x || p.x_stride != from.x_stride || p.rows != from.rows || !parts_[i].floats) continue;
+    p.x = copy;
+    p.x_stride = stride;
+  }
+}
+
+void Matmuls::run() {
+  spread_inputs();
   double total = 0;
   for (int i = 0; i < count_; i++) total += parts_[i].row_ns * static_cast<double>(parts_[i].product.m);
   const double chunk_ns = Command::chunk_ns(total, pool_.threads());

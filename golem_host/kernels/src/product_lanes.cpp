@@ -35,9 +35,15 @@ struct FileTile {
   }
 };
 
+// Whether a re-laid block is read from front to back: not those that end with their scale.
+template <class F>
+constexpr bool kInOrder = F::kLoneAt == 0;
+template <>
+constexpr bool kInOrder<FormatQ6_K> = true;
+
 // A re-laid tile: one stream of memory. With one activation row the hardware runs ahead far enough by itself, further than
 // prefetch instructions, which wait for a free miss buffer each. With several it does not, as reads come more slowly; nor
-// where blocks are not read from front to back, which are those that end with their scale.
+// where blocks are not read in order.
 template <class F>
 struct LaidTile {
   const uint8_t *first;
@@ -47,7 +53,7 @@ struct LaidTile {
   GOLEM_MEMBER TileBlock<F> block(int64_t b) const {
     constexpr int kAhead = 16384;  // bytes: past what memory takes to answer, within the second-level cache
     constexpr int kBlock = TileBlock<F>::kDwordBytes + F::kLoneBytes * kLanes;
-    for (int at = 0; at < kBlock && (C > 1 || F::kLoneAt != 0); at += 64) __builtin_prefetch(first + b * kBlock + kAhead + at, 0, 2);
+    for (int at = 0; at < kBlock && (C > 1 || !kInOrder<F>); at += 64) __builtin_prefetch(first + b * kBlock + kAhead + at, 0, 2);
     return TileBlock<F>::of(first, b);
   }
 };
@@ -132,6 +138,7 @@ struct Blocks256 {
       vi whole[C], scale[kSubs], pairs[kSubs / 2];
       for (int c = 0; c < C; c++) whole[c] = set_int(0);
       for (int j = 0; j < kSubs; j++) scale[j] = dot_scale(head.scale[j]);
+#pragma GCC unroll 2
       for (int g = 0; g < F::kGroups; g++) {
         const auto bytes = F::load(block, g);
         parts<C, 0>(bytes, g, scale + g * (kSubs / F::kGroups), x, 256 * b + g * (256 / F::kGroups), whole);
@@ -237,6 +244,15 @@ void lay_bits(const uint8_t *w, int64_t stride, int64_t rows, int64_t k, uint8_t
   }
 }
 
+// As lay, with every block as F wants re-laid ones.
+template <class F>
+void lay_blocks(const uint8_t *w, int64_t stride, int64_t rows, int64_t k, uint8_t *out) {
+  using Block = TileBlock<F>;
+  lay<F>(w, stride, rows, k, out);
+  for (int64_t b = 0; b < k / F::kValues; b++)
+    F::lay_block(reinterpret_cast<uint32_t *>(const_cast<uint8_t *>(Block::of(out, b).dwords)));
+}
+
 template <class Blocks>
 Layout layout(decltype(Layout::lay) lay_tile = lay<typename Blocks::Format>) {
   using F = typename Blocks::Format;
@@ -284,7 +300,7 @@ Layout layout_of(int type) {
     case Q3_K: return layout<Blocks256<FormatQ3_K>>();
     case Q4_K: return layout<Blocks256<FormatQ4_K>>();
     case Q5_K: return layout<Blocks256<FormatQ5_K>>();
-    case Q6_K: return layout<Blocks256<FormatQ6_K>>();
+    case Q6_K: return layout<Blocks256<FormatQ6_K>>(lay_blocks<FormatQ6_K>);
     case IQ4_XS: return layout<Blocks256<FormatIQ4_XS>>();
     case MXFP4: return layout<Blocks32<FormatMXFP4>>();
     case Q1_0: return layout<FewBits32<FormatQ1_0>>(lay_bits<FormatQ1_0>);
