@@ -19,7 +19,8 @@ from golem_host.testing.random_blocks import random_blocks
 from golem_host.testing.tiny_vocab import Vocabulary, vocabulary
 from golem_host.weights.types import GgmlType
 
-ARCHITECTURES = ("llama", "gemma3", "qwen3", "qwen3moe")
+ARCHITECTURES = ("llama", "gemma2", "gemma3", "qwen3", "qwen3moe")
+_GEMMA = ("gemma2", "gemma3")
 
 _RANDOM_BLOCKS = {
     # Types the gguf package cannot quantize to.
@@ -57,24 +58,24 @@ def tiny_gguf(
     `architecture`: one of `ARCHITECTURES`. `quantization`: the ggml type of every matrix (norms and routers stay F32);
     `types` overrides it by tensor name without block prefix and suffix, {"token_embd": "Q8_0", "ffn_down": "Q6_K"}.
     Types without a quantizer hold random valid blocks; rows must be whole blocks, so give widths in multiples of 256
-    for K types. `layers`: 2 (gemma3: 7, one full layer among sliding ones). `head_width`: width / heads for llama,
-    twice that for the families where it is free. `experts`, `experts_used`: of a mixture, whose `feed_forward` is each
-    expert's. `window`: keys a sliding gemma3 layer sees. `tied=False` adds `output.weight`. `rope_factors`: Llama 3.1's
-    `rope_freqs.weight`. `tokenizer`: "bpe" or "spm" (the family's own by default). `metadata` adds or replaces keys
-    (None removes one); `extra_tensors` are written as F32.
+    for K types. `layers`: 2 (gemma2: 4; gemma3: 7, one full layer among sliding ones). `head_width`: width / heads
+    for llama, twice that for the families where it is free. `experts`, `experts_used`: of a mixture, whose
+    `feed_forward` is each expert's. `window`: keys a sliding gemma layer sees. `tied=False` adds `output.weight`.
+    `rope_factors`: Llama 3.1's `rope_freqs.weight`. `tokenizer`: "bpe" or "spm" (the family's own by default).
+    `metadata` adds or replaces keys (None removes one); `extra_tensors` are written as F32.
 
     Raises ValueError for an unknown architecture or type, and for rows that are not whole blocks.
     """
     if architecture not in ARCHITECTURES:
         raise ValueError(f"unknown architecture {architecture!r}, expected one of {', '.join(ARCHITECTURES)}")
     if layers is None:
-        layers = 7 if architecture == "gemma3" else 2
+        layers = {"gemma2": 4, "gemma3": 7}.get(architecture, 2)
     if head_width is None:
         head_width = width // heads * (1 if architecture == "llama" else 2)
     feed_forward = feed_forward or 2 * width
     if rope_factors and architecture != "llama":
         raise ValueError("rope factors belong to the llama architecture")
-    words = vocabulary(architecture, tokenizer or ("spm" if architecture == "gemma3" else "bpe"))
+    words = vocabulary(architecture, tokenizer or ("spm" if architecture in _GEMMA else "bpe"))
 
     keys: dict[str, Any] = {
         "general.name": f"tiny {architecture}",
@@ -86,7 +87,7 @@ def tiny_gguf(
         "attention.head_count": heads,
         "attention.head_count_kv": kv_heads,
         "attention.layer_norm_rms_epsilon": 1e-6 if architecture != "llama" else 1e-5,
-        "rope.freq_base": 10000.0 if architecture == "llama" else 1e6,
+        "rope.freq_base": 10000.0 if architecture in ("llama", "gemma2") else 1e6,
     }
     if architecture == "llama":
         keys["rope.dimension_count"] = head_width
@@ -94,8 +95,11 @@ def tiny_gguf(
     if architecture != "llama" or head_width != width // heads:
         keys["attention.key_length"] = head_width
         keys["attention.value_length"] = head_width
-    if architecture == "gemma3":
+    if architecture in _GEMMA:
         keys["attention.sliding_window"] = window
+    if architecture == "gemma2":
+        keys["attn_logit_softcapping"] = 3.0  # of scores of about 2: 50, as in real files, would hardly show
+        keys["final_logit_softcapping"] = 30.0
     if architecture == "qwen3moe":
         keys["expert_count"] = experts
         keys["expert_used_count"] = experts_used
@@ -222,7 +226,7 @@ def _tensors(
         return (mean * (1 + 0.2 * random.standard_normal(size))).astype(np.float32)
 
     # Gemma multiplies embeddings by sqrt(width).
-    tensors = {"token_embd.weight": matrix(tokens, width, 0.3 if architecture == "gemma3" else 1.0)}
+    tensors = {"token_embd.weight": matrix(tokens, width, 0.3 if architecture in _GEMMA else 1.0)}
     for layer in range(layers):
         block = {
             "attn_norm": norm(width),
@@ -235,16 +239,16 @@ def _tensors(
             "ffn_up": matrix(feed_forward, width),
             "ffn_down": matrix(width, feed_forward, 2.0),
         }
-        if architecture != "llama":
+        if architecture not in ("llama", "gemma2"):
             block["attn_q_norm"] = norm(head_width, 1.5)
             block["attn_k_norm"] = norm(head_width, 1.5)
-        if architecture == "gemma3":
+        if architecture in _GEMMA:
             block["post_attention_norm"] = norm(width)
             block["post_ffw_norm"] = norm(width)
         tensors |= {f"blk.{layer}.{name}.weight": value for name, value in block.items()}
-    tensors["output_norm.weight"] = norm(width, 12.0 if architecture == "gemma3" else 4.0)
+    tensors["output_norm.weight"] = norm(width, 12.0 if architecture in _GEMMA else 4.0)
     if not tied:
-        tensors["output.weight"] = matrix(tokens, width, 0.3 if architecture == "gemma3" else 1.0)
+        tensors["output.weight"] = matrix(tokens, width, 0.3 if architecture in _GEMMA else 1.0)
     return tensors
 
 

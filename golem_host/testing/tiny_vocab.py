@@ -115,8 +115,8 @@ def sentencepiece(
 
 
 def vocabulary(architecture: str, tokenizer: str) -> Vocabulary:
-    """The vocabulary a family's files bring: `tokenizer` is "bpe" (SmolLM2, Qwen3) or "spm" (Llama 2, Gemma 3)."""
-    if architecture == "gemma3" and tokenizer == "spm":
+    """The vocabulary a family's files bring: `tokenizer` is "bpe" (SmolLM2, Qwen3) or "spm" (Llama 2, Gemma)."""
+    if architecture in ("gemma2", "gemma3") and tokenizer == "spm":
         keys: dict[str, bool | int | str] = {
             "pre": "default",
             "padding_token_id": 0,

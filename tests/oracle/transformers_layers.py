@@ -21,6 +21,8 @@ import numpy as np
 import torch
 from serving import serve
 from transformers import (
+    Gemma2Config,
+    Gemma2ForCausalLM,
     Gemma3ForCausalLM,
     Gemma3TextConfig,
     LlamaConfig,
@@ -34,6 +36,7 @@ from transformers import (
 
 CLASSES = {
     "llama": (LlamaConfig, LlamaForCausalLM),
+    "gemma2": (Gemma2Config, Gemma2ForCausalLM),
     "gemma3": (Gemma3TextConfig, Gemma3ForCausalLM),
     "qwen3": (Qwen3Config, Qwen3ForCausalLM),
     "qwen3moe": (Qwen3MoeConfig, Qwen3MoeForCausalLM),
@@ -52,6 +55,7 @@ BLOCK_NAMES = {
     "ffn_down": "mlp.down_proj",
     "ffn_gate_inp": "mlp.gate",
 }
+GEMMA = ("gemma2", "gemma3")
 GEMMA_NAMES = {
     "post_attention_norm": "post_attention_layernorm",
     "ffn_norm": "pre_feedforward_layernorm",
@@ -71,10 +75,10 @@ def build(path: str) -> PreTrainedModel:
     config_class, model_class = CLASSES[architecture]
     model = model_class(config_class(**settings(architecture, keys, tensors)))
     heads = {"attn_q": keys["attention.head_count"], "attn_k": keys["attention.head_count_kv"]}
-    names = BLOCK_NAMES | GEMMA_NAMES if architecture == "gemma3" else BLOCK_NAMES
+    names = BLOCK_NAMES | GEMMA_NAMES if architecture in GEMMA else BLOCK_NAMES
     state: dict[str, np.ndarray] = {}
     for name, tensor in tensors.items():
-        if architecture == "gemma3" and "norm" in name:
+        if architecture in GEMMA and "norm" in name:
             tensor = tensor - 1
         if name.startswith("blk."):
             _, layer, role = name.split(".")
@@ -112,14 +116,17 @@ def attend(
     value: torch.Tensor,
     mask: torch.Tensor,
     scaling: float,
+    softcap: float | None = None,
     **_: Any,
 ) -> tuple[torch.Tensor, torch.Tensor]:
     """Eager attention with what ggml rounds to half precision: queries, keys, softmaxed weights, values."""
-    if layer.config.model_type == "gemma3_text":  # whose queries ggml scales before it rounds them
+    if layer.config.model_type in ("gemma2", "gemma3_text"):  # whose queries ggml scales before it rounds them
         query, scaling = query * scaling, 1.0
     key, value = (each.half().float().repeat_interleave(layer.num_key_value_groups, 1) for each in (key, value))
-    scores = scaling * (query.half().float() @ key.transpose(2, 3)) + mask
-    weights = torch.softmax(scores, -1).half().float()
+    scores = scaling * (query.half().float() @ key.transpose(2, 3))
+    if softcap:
+        scores = softcap * torch.tanh(scores / softcap)
+    weights = torch.softmax(scores + mask, -1).half().float()
     return (weights @ value).transpose(1, 2).contiguous(), weights
 
 
@@ -158,6 +165,14 @@ def settings(architecture: str, keys: dict[str, Any], tensors: dict[str, np.ndar
             "norm_topk_prob": True,
             "experts_implementation": "eager",
         }
+    if architecture == "gemma2":
+        result |= {
+            "layer_types": ["sliding_attention", "full_attention"] * (keys["block_count"] // 2),
+            "sliding_window": keys["attention.sliding_window"],
+            "query_pre_attn_scalar": result["head_dim"],
+            "attn_logit_softcapping": keys["attn_logit_softcapping"],
+            "final_logit_softcapping": keys["final_logit_softcapping"],
+        }
     if architecture == "gemma3":
         period = keys.get("attention.sliding_window_pattern", 6)
         sliding = {"rope_type": "default", "rope_theta": keys.get("rope.freq_base_swa", 10000.0)}
@@ -188,7 +203,7 @@ def answer(request: dict[str, Any]) -> dict[str, Any]:
         layer.self_attn.register_forward_hook(keep(f"attn_out-{index}"))
         layer.mlp.register_forward_hook(keep(f"ffn_out-{index}"))
         layer.register_forward_hook(keep(f"l_out-{index}"))
-        if model.config.model_type == "gemma3_text":
+        if model.config.model_type in ("gemma2", "gemma3_text"):
             layer.mlp.act_fn = HalfGelu()
     model.model.norm.register_forward_hook(keep("result_norm"))
     with torch.inference_mode():

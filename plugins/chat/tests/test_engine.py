@@ -24,7 +24,14 @@ from golem_host_chat.scores import Scores
 from golem_host_chat.stepper import ChatStepper
 from recurrent_family import Recurrent
 
-FAMILIES = {"llama": "Q8_0", "qwen3": "Q4_1", "gemma3": "F32", "qwen3moe": "Q4_0", "recurrent": "Q8_0"}
+FAMILIES = {
+    "llama": "Q8_0",
+    "qwen3": "Q4_1",
+    "gemma2": "Q8_0",
+    "gemma3": "F32",
+    "qwen3moe": "Q4_0",
+    "recurrent": "Q8_0",
+}
 GREEDY = SamplingParams(temperature=0.0)
 
 

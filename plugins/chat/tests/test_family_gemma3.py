@@ -100,10 +100,10 @@ def test_a_pattern_given_layer_by_layer(tmp_path: Path, oracle: Oracle, each_bac
 @pytest.mark.parametrize(
     ("metadata", "message"),
     [
-        ({"gemma3.attention.sliding_window": 0}, "sliding window 0"),
+        ({"gemma3.attention.sliding_window": 0}, "sliding_window' is 0"),
         ({"gemma3.attention.sliding_window": None}, "gemma3.attention.sliding_window"),
-        ({"gemma3.attention.sliding_window_pattern": [True, False]}, "2 of 7 layers"),
-        ({"gemma3.attention.sliding_window_pattern": 0}, "pattern 0"),
+        ({"gemma3.attention.sliding_window_pattern": [True, False]}, "each of 7 layers"),
+        ({"gemma3.attention.sliding_window_pattern": 0}, "pattern' is 0"),
     ],
 )
 def test_what_is_not_understood_is_refused(tmp_path: Path, metadata: dict, message: str) -> None:

@@ -10,6 +10,7 @@ from golem_host_chat.families.base import Batch, CacheSpec, Family, StateSpec
 __all__ = ["ARCHITECTURES", "Batch", "CacheSpec", "Family", "StateSpec", "family_of"]
 
 ARCHITECTURES = {
+    "gemma2": "golem_host_chat.families.gemma2:Gemma2",
     "gemma3": "golem_host_chat.families.gemma3:Gemma3",
     "llama": "golem_host_chat.families.llama:Llama",
     "qwen3": "golem_host_chat.families.qwen3:Qwen3",

@@ -10,18 +10,14 @@ import math
 from dataclasses import dataclass
 from typing import ClassVar
 
-import numpy as np
-
 from golem_host import ops
 from golem_host.ops import Cache, Ref, RopeStyle
-from golem_host.weights.gguf import Gguf, GgufError
+from golem_host.weights.gguf import Gguf
 from golem_host.weights.tensor import Tensor
 from golem_host_chat.families.base import Batch, CacheSpec, Family
-from golem_host_chat.families.hparams import read_hparams
+from golem_host_chat.families.hparams import read_hparams, read_rope_base, read_softcap, read_windows
 from golem_host_chat.families.weights import Linear, Weights
 
-FULL_EVERY = 6
-"""The period of the layers when the file names none: the last of each six sees everything."""
 LAYERS_27B = 62
 """The 27B model alone scales queries by its width per head, not by its head size."""
 
@@ -53,29 +49,16 @@ class Gemma3(Family):
         self.context_length = hp.context_length
         self.embedding_length = hp.width
         self.vocab_size = weights.vocab_size(hp.width)
-        self._sliding_base = gguf.f32("gemma3.rope.freq_base_swa", 10000.0)
-        self._logit_cap = gguf.f32("gemma3.final_logit_softcapping", 0.0)
+        self._sliding_base = read_rope_base(gguf, "freq_base_swa", 10000.0)
+        self._logit_cap = read_softcap(gguf, "final_logit_softcapping", 0.0)
         per_head = hp.width // hp.heads if hp.layers == LAYERS_27B else hp.key_dim
         self._query_scale = 1 / math.sqrt(per_head)
         self._embeddings = weights.tensor("token_embd.weight", self.vocab_size, hp.width)
-        windows = self._windows(gguf)
+        windows = read_windows(gguf, hp.layers, period=6)
         self._blocks = [self._block(weights, f"blk.{i}", windows[i]) for i in range(hp.layers)]
         self._output_norm = weights.tensor("output_norm.weight", hp.width)
         self._output = weights.head(self.vocab_size, hp.width)
         weights.warn_unused()
-
-    def _windows(self, gguf: Gguf) -> list[int]:
-        """The window of each layer, 0 for those that see everything."""
-        window = gguf.u32("gemma3.attention.sliding_window")
-        pattern = gguf.metadata.get("gemma3.attention.sliding_window_pattern", FULL_EVERY)
-        layers = self.hparams.layers
-        if isinstance(pattern, np.ndarray):
-            if len(pattern) < layers:
-                raise GgufError(gguf.path, f"the sliding window pattern names {len(pattern)} of {layers} layers")
-            return [window if pattern[i] else 0 for i in range(layers)]
-        if not isinstance(pattern, int) or pattern < 1 or window < 1:
-            raise GgufError(gguf.path, f"sliding window {window} with pattern {pattern!r} makes no sense")
-        return [window if i % pattern < pattern - 1 else 0 for i in range(layers)]
 
     def _block(self, weights: Weights, name: str, window: int) -> Block:
         hp = self.hparams

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass
 
 import numpy as np
@@ -36,41 +37,67 @@ class Hparams:
 def read_hparams(gguf: Gguf) -> Hparams:
     """Read them. Raises `GgufError` naming the key that is missing, mistyped or out of range."""
     arch = gguf.architecture
-
-    def positive(key: str, default: int | None = None, limit: int = MAX_WIDTH) -> int:
-        value = _scalar(gguf, f"{arch}.{key}", default)
-        if not 0 < value <= limit:
-            raise GgufError(gguf.path, f"'{arch}.{key}' is {value}; a number from 1 to {limit} is expected")
-        return value
-
-    width, heads = positive("embedding_length"), positive("attention.head_count", limit=4096)
-    kv_heads = positive("attention.head_count_kv", heads, limit=4096)
+    width, heads = read_number(gguf, "embedding_length"), read_number(gguf, "attention.head_count", limit=4096)
+    kv_heads = read_number(gguf, "attention.head_count_kv", heads, limit=4096)
     if heads % kv_heads:
         raise GgufError(gguf.path, f"{heads} query heads do not divide into {kv_heads} key heads")
-    key_dim = positive("attention.key_length", width // heads, limit=4096)
-    context = positive("context_length", limit=1 << 30)
-    rope_dims = positive("rope.dimension_count", key_dim, limit=key_dim)
+    key_dim = read_number(gguf, "attention.key_length", width // heads, limit=4096)
+    context = read_number(gguf, "context_length", limit=1 << 30)
+    rope_dims = read_number(gguf, "rope.dimension_count", key_dim, limit=key_dim)
     if rope_dims % 2:
         raise GgufError(gguf.path, f"'{arch}.rope.dimension_count' is {rope_dims}; an even number is expected")
-    eps, base = gguf.f32(f"{arch}.attention.layer_norm_rms_epsilon"), gguf.f32(f"{arch}.rope.freq_base", 10000.0)
-    if not 0 < eps < 1 or not 1 < base < 1e12:
-        raise GgufError(gguf.path, f"'{arch}.*' epsilon {eps} or rope base {base} is out of range")
     scale, yarn = _rope_scaling(gguf, arch, context)
     return Hparams(
-        layers=positive("block_count", limit=MAX_LAYERS),
+        layers=read_number(gguf, "block_count", limit=MAX_LAYERS),
         width=width,
-        ff_width=positive("feed_forward_length"),
+        ff_width=read_number(gguf, "feed_forward_length"),
         heads=heads,
         kv_heads=kv_heads,
         key_dim=key_dim,
-        value_dim=positive("attention.value_length", width // heads, limit=4096),
+        value_dim=read_number(gguf, "attention.value_length", width // heads, limit=4096),
         context_length=context,
-        rms_eps=eps,
+        rms_eps=read_rms_eps(gguf),
         rope_dims=rope_dims,
-        rope_base=base,
+        rope_base=read_rope_base(gguf, "freq_base", 10000.0),
         rope_scale=scale,
         yarn=yarn,
     )
+
+
+def read_number(gguf: Gguf, key: str, default: int | None = None, *, least: int = 1, limit: int = MAX_WIDTH) -> int:
+    """`<architecture>.<key>` from `least` to `limit`, stored as an integer or as one for each layer that are all equal.
+
+    Raises `GgufError` naming a key that is missing, mistyped or out of range.
+    """
+    name = f"{gguf.architecture}.{key}"
+    return _in_range(gguf, name, _scalar(gguf, name, default), least, limit)
+
+
+def read_each(gguf: Gguf, key: str, layers: int, *, limit: int = MAX_WIDTH) -> list[int]:
+    """`<architecture>.<key>` of each layer from 1 to `limit`, stored as one integer or as one for each layer.
+
+    Raises `GgufError` naming a key that is missing, mistyped, too short or out of range.
+    """
+    name = f"{gguf.architecture}.{key}"
+    value = gguf.metadata.get(name)
+    if not isinstance(value, np.ndarray):
+        return [_in_range(gguf, name, gguf.u32(name), 1, limit)] * layers
+    if len(value) != layers or value.dtype.kind not in "iu":
+        raise GgufError(
+            gguf.path,
+            f"'{name}' is an array of {len(value)} {value.dtype.name}; an integer for each of {layers} layers is "
+            "expected",
+        )
+    return [_in_range(gguf, name, each, 1, limit) for each in value.tolist()]
+
+
+def read_rms_eps(gguf: Gguf) -> float:
+    """`<architecture>.attention.layer_norm_rms_epsilon`. Raises `GgufError` naming the key."""
+    name = f"{gguf.architecture}.attention.layer_norm_rms_epsilon"
+    eps = gguf.f32(name)
+    if not 0 < eps < 1:
+        raise GgufError(gguf.path, f"'{name}' is {eps}; a number from 0 to 1 is expected")
+    return eps
 
 
 @dataclass(frozen=True)
@@ -87,19 +114,9 @@ def read_experts(gguf: Gguf, ff_width: int) -> Experts:
 
     Raises `GgufError` naming the key that is missing, mistyped or out of range.
     """
-    prefix = f"{gguf.architecture}.expert_"
-    count = _scalar(gguf, f"{prefix}count", None)
-    if not 0 < count <= MAX_EXPERTS:
-        raise GgufError(gguf.path, f"'{prefix}count' is {count}; a number from 1 to {MAX_EXPERTS} is expected")
-    used = _scalar(gguf, f"{prefix}used_count", None)
-    if not 0 < used <= count:
-        raise GgufError(gguf.path, f"'{prefix}used_count' is {used}; a number from 1 to {count} is expected")
-    width = _scalar(gguf, f"{prefix}feed_forward_length", ff_width // used)
-    if not 0 < width <= MAX_WIDTH:
-        raise GgufError(
-            gguf.path, f"'{prefix}feed_forward_length' is {width}; a number from 1 to {MAX_WIDTH} is expected"
-        )
-    return Experts(count, used, width)
+    count = read_number(gguf, "expert_count", limit=MAX_EXPERTS)
+    used = read_number(gguf, "expert_used_count", limit=count)
+    return Experts(count, used, read_number(gguf, "expert_feed_forward_length", ff_width // used))
 
 
 def refuse_keys(gguf: Gguf, *keys: str) -> None:
@@ -112,12 +129,61 @@ def refuse_keys(gguf: Gguf, *keys: str) -> None:
             raise GgufError(gguf.path, f"'{name}' is {value!r}: this variant of {gguf.architecture} is not served")
 
 
+def read_windows(gguf: Gguf, layers: int, *, window: int | None = None, period: int | None = None) -> list[int]:
+    """The sliding window of each layer, 0 for those that see everything.
+
+    `window` and `period` (the last of each `period` layers sees everything) are those of files that name none; a family
+    without a `period` must list its layers. Raises `GgufError` naming the key.
+    """
+    key = f"{gguf.architecture}.attention.sliding_window"
+    found = gguf.u32(key) if window is None else gguf.u32(key, window)
+    if not 0 < found < 1 << 31:
+        raise GgufError(gguf.path, f"'{key}' is {found}; a number of positions is expected")
+    key += "_pattern"
+    pattern = gguf.array(key) if period is None else gguf.metadata.get(key, period)
+    if isinstance(pattern, np.ndarray):
+        if len(pattern) < layers or pattern.dtype.kind not in "biu":
+            raise GgufError(
+                gguf.path,
+                f"'{key}' is an array of {len(pattern)} {pattern.dtype.name}; true or false for each of {layers} "
+                "layers is expected",
+            )
+        return [found if sliding else 0 for sliding in pattern[:layers].tolist()]
+    if type(pattern) is not int or pattern < 1:
+        raise GgufError(gguf.path, f"'{key}' is {pattern!r}; a number of layers is expected")
+    return [found if i % pattern < pattern - 1 else 0 for i in range(layers)]
+
+
+def read_softcap(gguf: Gguf, key: str, default: float) -> float:
+    """`<architecture>.<key>`, 0 where nothing is capped. Raises `GgufError` naming the key."""
+    name = f"{gguf.architecture}.{key}"
+    cap = gguf.f32(name, default)
+    if not 0 <= cap < math.inf:
+        raise GgufError(gguf.path, f"'{name}' is {cap}; a positive number is expected")
+    return cap
+
+
+def read_rope_base(gguf: Gguf, key: str, default: float) -> float:
+    """`<architecture>.rope.<key>`. Raises `GgufError` naming the key."""
+    name = f"{gguf.architecture}.rope.{key}"
+    base = gguf.f32(name, default)
+    if not 1 < base < 1e12:
+        raise GgufError(gguf.path, f"'{name}' is {base}; a number from 1 to 1e12 is expected")
+    return base
+
+
+def _in_range(gguf: Gguf, name: str, value: int, least: int, limit: int) -> int:
+    if not least <= value <= limit:
+        raise GgufError(gguf.path, f"'{name}' is {value}; a number from {least} to {limit} is expected")
+    return value
+
+
 def _scalar(gguf: Gguf, key: str, default: int | None) -> int:
     """An integer, stored as such or as one value for each layer that are all equal."""
     value = gguf.metadata.get(key)
     if isinstance(value, np.ndarray):
-        if not len(value) or (value != value[0]).any():
-            raise GgufError(gguf.path, f"'{key}' differs between layers, which this family does not have")
+        if not len(value) or value.dtype.kind not in "iu" or (value != value[0]).any():
+            raise GgufError(gguf.path, f"'{key}' is not one integer for all layers, as this family has it")
         return int(value[0])
     return gguf.u32(key) if default is None else gguf.u32(key, default)
 
