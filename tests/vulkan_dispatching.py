@@ -125,7 +125,7 @@ class _Memory:
             if isinstance(buffer, Ref):
                 self._put(key, np.full(row_bytes(key) * key.axis.capacity, 0xFF, np.uint8))
             elif isinstance(buffer, Weights):
-                self._put(key, np.concatenate(list(layouts.laid(buffer.tensor, buffer.tiles))))
+                self._put(key, np.concatenate(list(layouts.laid(buffer.tensor, buffer.tiles, buffer.kind))))
             else:
                 assert isinstance(buffer, Vector)
                 self._put(key, buffer.tensor.float32().reshape(-1).view(np.uint8))

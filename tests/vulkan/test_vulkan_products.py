@@ -137,6 +137,16 @@ def test_no_live_row_writes_nothing(gpu: Gpu) -> None:
     assert np.isnan(ran.output).all()
 
 
+@pytest.mark.parametrize("kind", FLOATS)
+@pytest.mark.parametrize("columns", [1, 20])
+def test_inputs_that_must_not_be_rounded(gpu: Gpu, kind: str, columns: int) -> None:
+    w, x = weight(kind, 83, 111), activations(columns, 111)
+    found = compute(gpu, LOWER, lambda x: linear(x, w, rounds=False), {"x": x}, capacity=24)
+    values = w.float32().astype(np.float64)
+    bound = TOLERANCE * np.abs(values).max(-1) * np.abs(x).astype(np.float64).sum(-1, keepdims=True)
+    assert (np.abs(found - x.astype(np.float64) @ values.T) <= bound).all()
+
+
 @pytest.mark.parametrize("columns", [1, 9])
 def test_bias_is_added(gpu: Gpu, columns: int) -> None:
     w, bias, x = weight("Q4_0", 21, 96), weight("F32", 21), activations(columns, 96)
@@ -399,7 +409,7 @@ def test_tiles_are_laid_alone_as_together(kind: str) -> None:
     w = weight(kind, 3, 21, width_of(kind, 1))
     every = range(layouts.tiles(w))
     assert len(every) == 9
-    whole = np.concatenate(list(layouts.laid(w, every)))
+    whole = np.concatenate(list(layouts.laid(w, every, w.type)))
     assert whole.nbytes == 9 * layouts.tile_bytes(w.type, w.shape[-1])
-    parts = [np.concatenate(list(layouts.laid(w, range(at, min(at + 2, 9))))) for at in range(0, 9, 2)]
+    parts = [np.concatenate(list(layouts.laid(w, range(at, min(at + 2, 9)), w.type))) for at in range(0, 9, 2)]
     np.testing.assert_array_equal(np.concatenate(parts), whole)

@@ -17,6 +17,7 @@ from typing import Any, Protocol
 from golem_host.devices.vulkan import layouts
 from golem_host.ops.recording import Axis, Recording, Ref
 from golem_host.weights.tensor import Tensor
+from golem_host.weights.types import GgmlType
 
 
 class Live:
@@ -31,12 +32,13 @@ LIVE = Live()
 class Weights:
     """Tiles `tiles` of a matrix, or of a stack of matrices, as `layouts` lays them on the device.
 
-    Made by `Lowering.pieces`. It takes `len(tiles) * layouts.tile_bytes(type, columns)` bytes, which
-    `layouts.laid(tensor, tiles)` yields some at a time.
+    Made by `Lowering.pieces`. It takes `len(tiles) * layouts.tile_bytes(kind, columns)` bytes, which
+    `layouts.laid(tensor, tiles, kind)` yields some at a time. `kind` is the tensor's type, or F32 for its values.
     """
 
     tensor: Tensor
     tiles: range
+    kind: GgmlType
 
 
 @dataclass(frozen=True)
@@ -121,13 +123,16 @@ class Lowering:
             self._pending += made[1]
         return self._shared[key][0]
 
-    def pieces(self, tensor: Tensor, unit: int = 1) -> list[Weights]:
+    def pieces(self, tensor: Tensor, unit: int = 1, kind: GgmlType | None = None) -> list[Weights]:
         """A laid matrix, or stack, in ranges of tiles that one binding can show: nearly always one.
+
+        `kind` is its type unless it is to be held as F32.
 
         Ranges are multiples of `unit` tiles (those of an expert's matrix). Raises ValueError when not even one unit
         fits a binding.
         """
-        size = layouts.tile_bytes(tensor.type, tensor.shape[-1])
+        kind = tensor.type if kind is None else kind
+        size = layouts.tile_bytes(kind, tensor.shape[-1])
         most = self.max_binding // (size * unit) * unit
         if not most:
             raise ValueError(
@@ -135,7 +140,7 @@ class Lowering:
                 "device shows a shader at once"
             )
         count = layouts.tiles(tensor)
-        return [Weights(tensor, range(at, min(at + most, count))) for at in range(0, count, most)]
+        return [Weights(tensor, range(at, min(at + most, count)), kind) for at in range(0, count, most)]
 
     def taken(self) -> list[Dispatch]:
         """The dispatches of shared tensors made since the last call."""

@@ -30,6 +30,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from golem_host.weights.dequant import dequantize
 from golem_host.weights.tensor import Tensor
 from golem_host.weights.types import GgmlType
 
@@ -95,8 +96,11 @@ def lay(kind: GgmlType, rows: Bytes, columns: int) -> Bytes:
     return out.view(np.uint8)
 
 
-def laid(tensor: Tensor, chosen: range) -> Iterator[Bytes]:
-    """Tiles `chosen` of a matrix or stack, as flat bytes, some at a time; nothing is held beyond a few MiB."""
+def laid(tensor: Tensor, chosen: range, kind: GgmlType) -> Iterator[Bytes]:
+    """Tiles `chosen` of a matrix or stack, as flat bytes, some at a time; nothing is held beyond a few MiB.
+
+    `kind` is the type of the tensor, or F32: then tiles hold its values.
+    """
     rows, columns = tensor.shape[-2:]
     data = tensor.data.reshape(-1, rows, tensor.row_bytes)
     height = matrix_tiles(rows)
@@ -105,8 +109,18 @@ def laid(tensor: Tensor, chosen: range) -> Iterator[Bytes]:
     while at < chosen.stop:
         matrix, tile = divmod(at, height)
         count = min(step, height - tile, chosen.stop - at)
-        yield lay(tensor.type, data[matrix, tile * TILE : (tile + count) * TILE], columns).reshape(-1)
+        part = data[matrix, tile * TILE : (tile + count) * TILE]
+        if kind is not tensor.type:
+            part = _as_floats(tensor.type, part)
+        yield lay(kind, part, columns).reshape(-1)
         at += count
+
+
+def _as_floats(kind: GgmlType, rows: Bytes) -> Bytes:
+    """Rows of a file as rows of float32."""
+    values = dequantize(kind, rows.reshape(-1))
+    assert values is not None
+    return values.view(np.uint8).reshape(len(rows), -1)
 
 
 def _planes(kind: GgmlType, blocks: Bytes, count: int) -> list[Words]:

@@ -60,9 +60,8 @@ def _kernel(low: Lowering, shape: _Shape, kind: GgmlType) -> str:
     return f"{shape.kernel}_{kind.name.lower()}{dot}"
 
 
-def _activations(low: Lowering, x: Ref, weight: Tensor) -> Ref | None:
-    """`x` as the rows a product with `weight` reads; products that share an input share them."""
-    kind, width = weight.type, weight.shape[-1]
+def _activations(low: Lowering, x: Ref, kind: GgmlType, width: int) -> Ref | None:
+    """`x` as the rows of `width` a product with weights of `kind` reads; products that share an input share them."""
     inner = x.width // width
     if x.axis.capacity * inner > low.gpu.limits.workgroup_counts[1]:
         return None
@@ -107,16 +106,18 @@ def _rows(low: Lowering, op: Rows, out: Ref, table: Tensor, ids: Ref) -> list[Di
 
 
 def _linear(low: Lowering, op: Linear, out: Ref, x: Ref, weight: Tensor, bias: Tensor | None) -> list[Dispatch] | None:
-    if not layouts.has_layout(weight.type) or not (op.rounds or weight.type is GgmlType.F32):
+    if not layouts.has_layout(weight.type):
         return None
-    activations = _activations(low, x, weight)
+    # Shaders multiply halves with halves: where inputs must not be rounded, weights become floats.
+    kind = weight.type if op.rounds else GgmlType.F32
+    activations = _activations(low, x, kind, weight.shape[-1])
     if activations is None:
         return None
-    kind, (count, width), columns = weight.type, weight.shape, x.axis.capacity
+    (count, width), columns = weight.shape, x.axis.capacity
     shape = _few(columns, count) if columns <= FEW else _many(low, columns)
     pieces = layouts.pieces(kind, width)
     made = []
-    for part in low.pieces(weight):
+    for part in low.pieces(weight, kind=kind):
         first = part.tiles.start * layouts.TILE
         rows = min(part.tiles.stop * layouts.TILE, count) - first
         numbers: list[int | float | Axis] = [x.axis, rows, pieces, _slice_pieces(pieces), 0, 0, first, count]
@@ -151,7 +152,7 @@ def _expert_linear(
     expected = columns * used / experts  # columns of an expert
     shape = _few(min(columns, FEW), op.rows) if columns <= FEW or expected <= FEW else _many(low, int(expected))
     most_groups = min(columns * used, columns * used // shape.columns + experts + 1)
-    activations = _activations(low, x, weight)
+    activations = _activations(low, x, kind, width)
     if activations is None or most_groups > low.gpu.limits.workgroup_counts[1]:
         return None
     groups = _groups(low, routes, experts, shape.columns, most_groups)

@@ -82,18 +82,18 @@ class DeviceWeights:
 
     def _upload_matrix(self, wanted: Weights, view: View, progress: Callable[[int], None]) -> None:
         at = 0
-        for tiles in layouts.laid(wanted.tensor, wanted.tiles):
+        for tiles in layouts.laid(wanted.tensor, wanted.tiles, wanted.kind):
             self._gpu.upload(view.slice(at, tiles.nbytes), tiles)
             at += tiles.nbytes
             progress(at)
 
 
 def _key(wanted: Wanted) -> Any:
-    return (wanted.tiles.start, wanted.tiles.stop) if isinstance(wanted, Weights) else type(wanted)
+    return (wanted.tiles.start, wanted.tiles.stop, wanted.kind) if isinstance(wanted, Weights) else type(wanted)
 
 
 def _bytes(wanted: Wanted) -> int:
     tensor = wanted.tensor
     if isinstance(wanted, Weights):
-        return len(wanted.tiles) * layouts.tile_bytes(tensor.type, tensor.shape[-1])
+        return len(wanted.tiles) * layouts.tile_bytes(wanted.kind, tensor.shape[-1])
     return 4 * tensor.elements
