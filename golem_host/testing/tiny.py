@@ -15,11 +15,12 @@ from typing import Any, cast
 import gguf
 import numpy as np
 
+from golem_host.testing import tiny_qwen35
 from golem_host.testing.random_blocks import random_blocks
 from golem_host.testing.tiny_vocab import Vocabulary, vocabulary
 from golem_host.weights.types import GgmlType
 
-ARCHITECTURES = ("llama", "gemma2", "gemma3", "qwen3", "qwen3moe")
+ARCHITECTURES = ("llama", "gemma2", "gemma3", "qwen3", "qwen3moe", "qwen35", "qwen35moe")
 _GEMMA = ("gemma2", "gemma3")
 
 _RANDOM_BLOCKS = {
@@ -48,6 +49,7 @@ def tiny_gguf(
     window: int = 32,
     tied: bool = True,
     rope_factors: bool = False,
+    delta_net: Mapping[str, Any] | None = None,
     tokenizer: str | None = None,
     shards: int = 1,
     metadata: Mapping[str, Any] | None = None,
@@ -58,18 +60,19 @@ def tiny_gguf(
     `architecture`: one of `ARCHITECTURES`. `quantization`: the ggml type of every matrix (norms and routers stay F32);
     `types` overrides it by tensor name without block prefix and suffix, {"token_embd": "Q8_0", "ffn_down": "Q6_K"}.
     Types without a quantizer hold random valid blocks; rows must be whole blocks, so give widths in multiples of 256
-    for K types. `layers`: 2 (gemma2: 4; gemma3: 7, one full layer among sliding ones). `head_width`: width / heads
+    for K types. `layers`: 2 (gemma2, qwen35: 4; gemma3: 7; one full layer among others). `head_width`: width / heads
     for llama, twice that for the families where it is free. `experts`, `experts_used`: of a mixture, whose
     `feed_forward` is each expert's. `window`: keys a sliding gemma layer sees. `tied=False` adds `output.weight`.
-    `rope_factors`: Llama 3.1's `rope_freqs.weight`. `tokenizer`: "bpe" or "spm" (the family's own by default).
-    `metadata` adds or replaces keys (None removes one); `extra_tensors` are written as F32.
+    `rope_factors`: Llama 3.1's `rope_freqs.weight`. `delta_net`: further sizes of a qwen35, members of
+    `tiny_qwen35.Shape`. `tokenizer`: "bpe" or "spm" (the family's own by default). `metadata` adds or replaces keys
+    (None removes one); `extra_tensors` are written as F32.
 
     Raises ValueError for an unknown architecture or type, and for rows that are not whole blocks.
     """
     if architecture not in ARCHITECTURES:
         raise ValueError(f"unknown architecture {architecture!r}, expected one of {', '.join(ARCHITECTURES)}")
     if layers is None:
-        layers = {"gemma2": 4, "gemma3": 7}.get(architecture, 2)
+        layers = {"gemma2": 4, "gemma3": 7, "qwen35": 4, "qwen35moe": 4}.get(architecture, 2)
     if head_width is None:
         head_width = width // heads * (1 if architecture == "llama" else 2)
     feed_forward = feed_forward or 2 * width
@@ -100,6 +103,13 @@ def tiny_gguf(
     if architecture == "gemma2":
         keys["attn_logit_softcapping"] = 3.0  # of scores of about 2: 50, as in real files, would hardly show
         keys["final_logit_softcapping"] = 30.0
+    shape: tiny_qwen35.Shape | None = None
+    if architecture in ("qwen35", "qwen35moe"):
+        sizes: dict[str, Any] = {"state": width // 4} | dict(delta_net or {})
+        if architecture == "qwen35moe":
+            sizes |= {"experts": experts, "experts_used": experts_used}
+        shape = tiny_qwen35.Shape(layers, width, heads, kv_heads, head_width, feed_forward, **sizes)
+        keys |= tiny_qwen35.keys_of(shape)
     if architecture == "qwen3moe":
         keys["expert_count"] = experts
         keys["expert_used_count"] = experts_used
@@ -112,7 +122,12 @@ def tiny_gguf(
         keys[name] = value
 
     random = np.random.default_rng(seed)
-    tensors = _tensors(random, architecture, len(words), layers, width, heads, kv_heads, head_width, feed_forward, tied)
+    if shape is not None:
+        tensors = tiny_qwen35.tensors_of(random, len(words), shape, tied=tied)
+    else:
+        tensors = _tensors(
+            random, architecture, len(words), layers, width, heads, kv_heads, head_width, feed_forward, tied
+        )
     if architecture == "qwen3moe":
         tensors = _with_experts(random, tensors, experts)
     if rope_factors:
@@ -139,7 +154,7 @@ def write_gguf(
     """Write keys and tensors and return the path, the first shard's when `shards` > 1.
 
     Matrices are stored as `quantization`, or by role (the name without block prefix and suffix) as `types` says;
-    vectors, routers, and `extra_tensors` as F32. Keys whose value is None are left out.
+    vectors, routers, convolutions and `extra_tensors` as F32. Keys whose value is None are left out.
     """
     keys = {name: value for name, value in keys.items() if value is not None}
     total = len(tensors) + len(extra_tensors or {})
@@ -150,7 +165,7 @@ def write_gguf(
         _add(writer, name, value)
     for name, tensor in tensors.items():
         role = name.split(".")[2] if name.startswith("blk.") else name.split(".")[0]
-        default = "F32" if tensor.ndim == 1 or role == "ffn_gate_inp" else quantization
+        default = "F32" if tensor.ndim == 1 or role in ("ffn_gate_inp", "ssm_conv1d") else quantization
         kind = types.get(role, default)
         data = encode(random, tensor, kind).view(np.int8)  # bytes of a shape of their own
         number = cast(gguf.GGMLQuantizationType, GgmlType[kind])  # the package does not know all of them

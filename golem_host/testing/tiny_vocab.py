@@ -115,7 +115,7 @@ def sentencepiece(
 
 
 def vocabulary(architecture: str, tokenizer: str) -> Vocabulary:
-    """The vocabulary a family's files bring: `tokenizer` is "bpe" (SmolLM2, Qwen3) or "spm" (Llama 2, Gemma)."""
+    """The vocabulary a family's files bring: `tokenizer` is "bpe" (SmolLM2, Qwen) or "spm" (Llama 2, Gemma)."""
     if architecture in ("gemma2", "gemma3") and tokenizer == "spm":
         keys: dict[str, bool | int | str] = {
             "pre": "default",
@@ -138,8 +138,8 @@ def vocabulary(architecture: str, tokenizer: str) -> Vocabulary:
             "add_eos_token": False,
         }
         return sentencepiece(["<unk>", "<s>", "</s>"], ["<|im_start|>", "<|im_end|>"], keys, CHATML)
-    if architecture in ("llama", "qwen3", "qwen3moe") and tokenizer == "bpe":
-        pre = "smollm" if architecture == "llama" else "qwen2"
+    if architecture in ("llama", "qwen3", "qwen3moe", "qwen35", "qwen35moe") and tokenizer == "bpe":
+        pre = {"llama": "smollm", "qwen35": "qwen35", "qwen35moe": "qwen35"}.get(architecture, "qwen2")
         visible = () if architecture == "llama" else ("<think>", "</think>", "<tool_call>", "</tool_call>")
         return byte_bpe(pre, ["<|endoftext|>", "<|im_start|>", "<|im_end|>"], visible)
     raise ValueError(f"no tiny {tokenizer!r} tokenizer for architecture {architecture!r}")

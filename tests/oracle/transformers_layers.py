@@ -19,6 +19,7 @@ from typing import Any
 import gguf
 import numpy as np
 import torch
+import transformers_qwen35 as qwen35
 from serving import serve
 from transformers import (
     Gemma2Config,
@@ -40,6 +41,7 @@ CLASSES = {
     "gemma3": (Gemma3TextConfig, Gemma3ForCausalLM),
     "qwen3": (Qwen3Config, Qwen3ForCausalLM),
     "qwen3moe": (Qwen3MoeConfig, Qwen3MoeForCausalLM),
+    **qwen35.CLASSES,
 }
 BLOCK_NAMES = {
     "attn_norm": "input_layernorm",
@@ -74,6 +76,8 @@ def build(path: str) -> PreTrainedModel:
     }
     config_class, model_class = CLASSES[architecture]
     model = model_class(config_class(**settings(architecture, keys, tensors)))
+    if architecture in qwen35.CLASSES:
+        return loaded(model, qwen35.state(keys, tensors))
     heads = {"attn_q": keys["attention.head_count"], "attn_k": keys["attention.head_count_kv"]}
     names = BLOCK_NAMES | GEMMA_NAMES if architecture in GEMMA else BLOCK_NAMES
     state: dict[str, np.ndarray] = {}
@@ -95,6 +99,11 @@ def build(path: str) -> PreTrainedModel:
         else:
             known = {"token_embd": "model.embed_tokens", "output_norm": "model.norm", "output": "lm_head"}
             state[known[name] + ".weight"] = tensor
+    return loaded(model, state)
+
+
+def loaded(model: PreTrainedModel, state: dict[str, np.ndarray]) -> PreTrainedModel:
+    """The model with these parameters, the embedding table for the head that a tied file lacks."""
     state.setdefault("lm_head.weight", state["model.embed_tokens.weight"])
     model.load_state_dict({name: torch.from_numpy(np.array(value, np.float32)) for name, value in state.items()})
     return model.eval()
@@ -173,6 +182,8 @@ def settings(architecture: str, keys: dict[str, Any], tensors: dict[str, np.ndar
             "attn_logit_softcapping": keys["attn_logit_softcapping"],
             "final_logit_softcapping": keys["final_logit_softcapping"],
         }
+    if architecture in qwen35.CLASSES:
+        result |= qwen35.settings(keys)
     if architecture == "gemma3":
         period = keys.get("attention.sliding_window_pattern", 6)
         sliding = {"rope_type": "default", "rope_theta": keys.get("rope.freq_base_swa", 10000.0)}
@@ -200,7 +211,8 @@ def answer(request: dict[str, Any]) -> dict[str, Any]:
         return hook
 
     for index, layer in enumerate(model.model.layers):
-        layer.self_attn.register_forward_hook(keep(f"attn_out-{index}"))
+        mixer = getattr(layer, "linear_attn", None) or layer.self_attn
+        mixer.register_forward_hook(keep(f"attn_out-{index}"))
         layer.mlp.register_forward_hook(keep(f"ffn_out-{index}"))
         layer.register_forward_hook(keep(f"l_out-{index}"))
         if model.config.model_type in ("gemma2", "gemma3_text"):

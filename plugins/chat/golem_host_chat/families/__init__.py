@@ -14,6 +14,8 @@ ARCHITECTURES = {
     "gemma3": "golem_host_chat.families.gemma3:Gemma3",
     "llama": "golem_host_chat.families.llama:Llama",
     "qwen3": "golem_host_chat.families.qwen3:Qwen3",
+    "qwen35": "golem_host_chat.families.qwen35:Qwen35",
+    "qwen35moe": "golem_host_chat.families.qwen35moe:Qwen35Moe",
     "qwen3moe": "golem_host_chat.families.qwen3moe:Qwen3Moe",
 }
 """Where each family lives; its module is imported with the first file of that family."""

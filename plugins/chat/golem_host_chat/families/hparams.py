@@ -47,10 +47,13 @@ def read_hparams(gguf: Gguf) -> Hparams:
     if rope_dims % 2:
         raise GgufError(gguf.path, f"'{arch}.rope.dimension_count' is {rope_dims}; an even number is expected")
     scale, yarn = _rope_scaling(gguf, arch, context)
+    # A file whose feed-forwards are all mixtures may tell the width of their experts only.
+    expert_width = "expert_feed_forward_length"
+    ff_width = read_number(gguf, expert_width) if f"{arch}.{expert_width}" in gguf.metadata else None
     return Hparams(
         layers=read_number(gguf, "block_count", limit=MAX_LAYERS),
         width=width,
-        ff_width=read_number(gguf, "feed_forward_length"),
+        ff_width=read_number(gguf, "feed_forward_length", ff_width),
         heads=heads,
         kv_heads=kv_heads,
         key_dim=key_dim,

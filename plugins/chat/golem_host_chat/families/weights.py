@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import logging
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cache
 from pathlib import Path
 
@@ -30,6 +30,23 @@ class Linear:
         if self.bias is not None:
             raise ValueError(f"{self.weight.name} has both a bias and a scale")
         return ops.scale(y, self.scale)
+
+
+@dataclass(frozen=True)
+class GatedExperts:
+    """Gate and up matrices of a mixture's experts: two tensors, or rows of one."""
+
+    gate: Tensor
+    up: Tensor
+    gate_rows: range
+    up_rows: range
+
+    def __call__(self, x: Ref, routes: Ref) -> tuple[Ref, Ref]:
+        """Both products (rows, used, out) of `x` (rows, in) with each chosen expert."""
+        return (
+            ops.expert_linear(x, routes, self.gate, self.gate_rows),
+            ops.expert_linear(x, routes, self.up, self.up_rows),
+        )
 
 
 class Weights:
@@ -80,6 +97,20 @@ class Weights:
                 )
         return self.tensor(f"{name}.weight", count, out, in_)
 
+    def gated_experts(self, name: str, count: int, out: int, in_: int) -> GatedExperts:
+        """`name.ffn_gate_exps` and `name.ffn_up_exps`, or `name.ffn_gate_up_exps`, which holds both."""
+        if f"{name}.ffn_gate_up_exps.weight" in self._gguf.tensors:
+            both = self.experts(f"{name}.ffn_gate_up_exps", count, 2 * out, in_)
+            return GatedExperts(both, both, range(out), range(out, 2 * out))
+        gate, up = (self.experts(f"{name}.{half}", count, out, in_) for half in ("ffn_gate_exps", "ffn_up_exps"))
+        return GatedExperts(gate, up, range(out), range(out))
+
+    def row(self, name: str, width: int) -> Tensor:
+        """A matrix of one row, (1, width), however many axes the file gives it."""
+        tensor = self._gguf.tensors.get(name)
+        shape = (1, width) if tensor is not None and len(tensor.shape) == 2 else (width,)
+        return replace(self.tensor(name, *shape), shape=(1, width))
+
     def head(self, vocab_size: int, width: int) -> Linear:
         """The output matrix when the file has one, else the embedding table (tied)."""
         if "output.weight" in self._gguf.tensors:
@@ -93,6 +124,10 @@ class Weights:
             found = "is missing" if table is None else f"has shape {list(table.shape)}"
             raise GgufError(self._gguf.path, f"tensor 'token_embd.weight' {found}; rows of {width} values are expected")
         return table.shape[0]
+
+    def skip(self, *prefixes: str) -> None:
+        """Leave out the tensors whose names begin so, which this host knows and does not compute."""
+        self._used.update(name for name in self._gguf.tensors if name.startswith(prefixes))
 
     def warn_unused(self) -> None:
         """Say which tensors this family does not know; they are skipped."""
