@@ -1,8 +1,7 @@
-"""The tokenizers of encoders (WordPiece, Unigram) against llama.cpp: published vectors, and any text."""
+"""The tokenizers of encoders (WordPiece, Unigram) on small vocabularies."""
 
 from __future__ import annotations
 
-import unicodedata
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -17,101 +16,6 @@ from golem_host.testing.raw_gguf import gguf_bytes
 from golem_host.text import Tokenizer, tokenizer_from_gguf
 from golem_host.text.charsmap import CharsMap
 from golem_host.weights import GgufError, open_gguf
-from oracle_client import Oracle
-
-
-@pytest.fixture(scope="module", params=["bert-bge", "nomic-bert-moe"])
-def vocabulary(request: pytest.FixtureRequest, llama_source: Path) -> Path:
-    return llama_source / "models" / f"ggml-vocab-{request.param}.gguf"
-
-
-OLD = unicodedata.ucd_3_2_0
-"""Characters that are assigned in it are so in every later version, so no table is too new or too old for them."""
-
-
-def settled(character: str) -> bool:
-    category = unicodedata.category(character)
-    return category == OLD.category(character) and category not in ("Cn", "Cs")
-
-
-CHARACTERS = st.one_of(
-    st.characters(max_codepoint=0x7F),
-    st.characters(max_codepoint=0x24F),
-    st.characters().filter(settled),
-    st.sampled_from("\u2581 \n\t\u00a0\u3000\u200b\u0301\u0308\u0327e\u00e9\u1e69\u0130\u00df\ufb01\u2460\uac01\u4f60"),
-)
-TEXTS = st.lists(
-    st.one_of(
-        st.text(alphabet=CHARACTERS, max_size=12),
-        st.sampled_from(
-            [
-                " the",
-                "Hello",
-                "search_query: ",
-                "  ",
-                "[CLS]",
-                "[MASK] ",
-                " <mask>",
-                "<s>",
-                "</s>",
-                "<unk>",
-                "unaffable",
-            ]
-        ),
-    ),
-    max_size=10,
-).map("".join)
-
-
-@pytest.mark.oracle
-def test_published_vectors(llama_source: Path) -> None:
-    path = llama_source / "models" / "ggml-vocab-bert-bge.gguf"
-    texts = path.with_suffix(".gguf.inp").read_bytes().decode().split("\n__ggml_vocab_test__\n")
-    lines = path.with_suffix(".gguf.out").read_text().split("\n")[: len(texts)]
-    assert len(texts) > 40
-    tokenizer = tokenizer_from_gguf(open_gguf(path))
-    for text, line in zip(texts, lines, strict=True):
-        ids = tokenizer.encode(text, add_special=False, parse_special=False)
-        assert ids == [int(id) for id in line.split()], repr(text)
-
-
-@pytest.mark.oracle
-def test_published_texts(llama_source: Path, vocabulary: Path, oracle: Oracle) -> None:
-    """The Unigram vocabulary comes without vectors; llama.cpp makes them."""
-    texts = (llama_source / "models" / "ggml-vocab-bert-bge.gguf.inp").read_bytes().decode()
-    check(vocabulary, texts.split("\n__ggml_vocab_test__\n"), oracle)
-
-
-@pytest.mark.oracle
-def test_any_text(vocabulary: Path, oracle: Oracle) -> None:
-    texts = made_texts(400)
-    assert len(set(texts)) > 300
-    check(vocabulary, texts, oracle)
-
-
-def made_texts(count: int) -> list[str]:
-    """Texts that hypothesis makes, the same ones every time: one question to llama.cpp takes them all."""
-    from hypothesis import Phase, seed, settings
-
-    texts: list[str] = []
-
-    @seed(20)
-    @settings(max_examples=count, database=None, phases=[Phase.generate])
-    @given(TEXTS)
-    def collect(text: str) -> None:
-        texts.append(text)
-
-    collect()
-    return texts
-
-
-def check(path: Path, texts: list[str], oracle: Oracle) -> None:
-    tokenizer = tokenizer_from_gguf(open_gguf(path))
-    for add, parse in ((True, True), (False, False)):
-        reply = oracle.llama("tokenize", path, texts=texts, add_special=add, parse_special=parse, vocab_only=True)
-        for text, ids in zip(texts, reply["tokens"], strict=True):
-            assert tokenizer.encode(text, add_special=add, parse_special=parse) == ids, ascii(text)
-
 
 PAIRS = st.dictionaries(
     st.text(alphabet="aeé́x ", min_size=1, max_size=3), st.text(alphabet="ab é", max_size=3), max_size=8

@@ -221,34 +221,3 @@ def test_gemma4_equals_merging_whole_lines(
         expected += [tokenizer.vocab.ids[symbol] for symbol in merge_plainly(run, cost)]
     assert tokenizer.encode(text, add_special=False) == expected
     assert tokenizer.decode(expected) == text.encode()
-
-
-@pytest.mark.parametrize(
-    ("names", "text", "words"),
-    [
-        (
-            ("llama-bpe", "llama3", "falcon3"),
-            "It's 12345 o'Clock\r\n  x!!\n\n y",
-            "It|'s| |123|45| o|'Clock|\r\n| | x|!!\n\n| y",
-        ),
-        (("qwen2", "deepseek-r1-qwen"), "a 123 B'RE", "a| |1|2|3| B|'RE"),
-        (("qwen35",), "e\u0301a \u0301", "e\u0301a| \u0301"),
-        (("qwen2",), "e\u0301a \u0301", "e|\u0301a| \u0301"),
-        (("tekken",), "HelloWorld ABCdef 12/\n/", "Hello|World| ABCdef| |1|2|/\n/"),
-        (("gpt-4o", "llama4"), "HelloWorld's 1234", "Hello|World's| |123|4"),
-        (("smollm", "starcoder", "command-r", "refact"), "a  12 's'S", "a|  |1|2| '|s|'|S"),
-        (("gpt-2",), "a  12 I's 'S\u3000\u3000b", "a| | 12| I|'s| '|S|\u3000|\u3000|b"),
-        (("default",), "a+1234 <b>", "a|+|123|4| |<|b|>"),
-    ],
-)
-def test_how_each_rule_cuts(names: tuple[str, ...], text: str, words: str) -> None:
-    for name in names:
-        assert "|".join(PRE_TOKENIZERS[name].words(text)) == words
-
-
-@given(text=st.text(alphabet=st.one_of(st.characters(), st.sampled_from("aZ09 \n\r\t's$+/\u0301\u3000")), max_size=40))
-def test_no_rule_loses_text(text: str) -> None:
-    for name, rule in PRE_TOKENIZERS.items():
-        words = rule.words(text)
-        assert "".join(words) == text, name
-        assert "" not in words or text == ""
