@@ -63,19 +63,22 @@ class Job:
         return Memory(self.path.name, file, cache_mib(self.path, size), resident(ours), resident(theirs))
 
 
-def chosen(patterns: str) -> tuple[list[Row], bool]:
+def chosen(rows: list[Row], patterns: str) -> tuple[list[Row], bool]:
     """The rows that match one of the patterns (`smollm2-*,qwen3-4b-draw`), and whether memory does."""
     wanted = patterns.split(",")
-    names = [*(row.name for row in ROWS), MEMORY]
+    names = [row.name for row in rows]
+    if any(row.file == MEMORY_FILE for row in rows):
+        names.append(MEMORY)
     for pattern in wanted:
         if not any(fnmatchcase(name, pattern) for name in names):
             sys.exit(f"no row {pattern!r}; there are {', '.join(names)}")
     named = {name for name in names if any(fnmatchcase(name, pattern) for pattern in wanted)}
-    return [row for row in ROWS if row.name in named], MEMORY in named
+    return [row for row in rows if row.name in named], MEMORY in named
 
 
-def main() -> None:
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+def main(about: str | None = __doc__, table: list[Row] = ROWS) -> None:
+    """The command, over the rows of `table`."""
+    parser = argparse.ArgumentParser(description=about, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("models", type=Path, nargs="*", metavar="MODEL.gguf", help="measure these instead")
     parser.add_argument("--rows", default="*", help="patterns of row names, separated by commas (default: all)")
     parser.add_argument("--rounds", type=int, default=5)
@@ -92,7 +95,7 @@ def main() -> None:
     if given.models:
         jobs = [Job(path, chat_rows(path.stem, together=None, busy=None)) for path in given.models]
     else:
-        rows, memory = chosen(given.rows)
+        rows, memory = chosen(table, given.rows)
         files = dict.fromkeys([row.file for row in rows] + [MEMORY_FILE] * memory)
         jobs = [
             Job(

@@ -74,6 +74,11 @@ def _q4_k_m(role: str, layer: int, layers: int) -> str:
     return "Q6_K" if role in TABLES else "Q4_K"
 
 
+def whole(kind: str, file_type: int) -> Mix:
+    """Every matrix of one type."""
+    return Mix(file_type, lambda role, layer, layers: kind)
+
+
 Q4_0 = Mix(2, _q4_0)
 Q4_K_M = Mix(15, _q4_k_m)
 

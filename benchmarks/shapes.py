@@ -19,8 +19,11 @@ from golem_host.testing.random_blocks import random_blocks
 from golem_host.testing.raw_gguf import RawTensor, gguf_bytes
 from golem_host.testing.tiny_vocab import Vocabulary
 from golem_host.weights.types import GgmlType
+from shape_dense import Dense
 from shape_encoders import F16, Q8_0, nomic_bert_moe
-from shape_families import Q4_0, Q4_K_M, Experts, Shape, TensorShape, gemma4, qwen3
+from shape_families import Q4_0, Q4_K_M, Experts, Shape, TensorShape, gemma4, qwen3, whole
+from shape_gemma4_large import LargeGemma4
+from shape_qwen35 import Hybrid
 
 ALIGNMENT = 32
 CHUNK = 1 << 24
@@ -41,6 +44,29 @@ SHAPES: dict[str, Callable[[], Shape]] = {
         tied=False,
         experts=Experts(count=128, used=8, feed_forward=768),
     ),
+    # Where a number follows the size, it is the layers that are left of a larger checkpoint.
+    "llama-3.2-1b": lambda: Dense(
+        "llama", 16, 2048, 8192, 32, 8, 64, 128256, context=131072, rope_base=5e5, rope_factors=True
+    )(Q4_K_M),
+    "mixtral-8x7b-1": lambda: Dense(
+        "llama", 1, 4096, 14336, 32, 8, 128, 32000, tied=False, experts=Experts(8, 2, 14336)
+    )(Q4_K_M),
+    "ministral-3-3b-8": lambda: Dense("mistral3", 8, 3072, 9216, 32, 8, 128, 131072)(Q4_K_M),
+    "smollm3-3b-10": lambda: Dense("smollm3", 10, 2048, 11008, 16, 4, 128, 128256, rope_base=5e6)(Q4_K_M),
+    "qwen2.5-1.5b": lambda: Dense("qwen2", 28, 1536, 8960, 12, 2, 128, 151936, biases=True)(Q4_K_M),
+    "bonsai-1.7b-q1_0": lambda: Dense("qwen3", 28, 2048, 6144, 16, 8, 128, 151936, head_norms=True)(whole("Q1_0", 40)),
+    "bonsai-1.7b-q2_0": lambda: Dense("qwen3", 28, 2048, 6144, 16, 8, 128, 151936, head_norms=True)(whole("Q2_0", 41)),
+    "gemma2-2b-12": lambda: Dense(
+        "gemma2", 12, 2304, 9216, 8, 4, 256, 256000, context=8192, rope_base=1e4, window=4096, post_norms=True
+    )(Q4_K_M),
+    "gemma3-4b-12": lambda: Dense(
+        "gemma3", 12, 2560, 10240, 8, 4, 256, 262144, window=1024, post_norms=True, head_norms=True
+    )(Q4_K_M),
+    "gemma4-12b-6": lambda: LargeGemma4(6, 3840, 15360, 16, 8, 1)(Q4_K_M),
+    "gemma4-26b-a4b-6": lambda: LargeGemma4(6, 2816, 2112, 16, 8, 2, experts=Experts(128, 8, 704))(Q4_0),
+    "qwen3.5-0.8b": lambda: Hybrid(24, 1024, 3584, 8, 2, 16, 16)(Q4_K_M),
+    "qwen3.5-4b-8": lambda: Hybrid(8, 2560, 9216, 16, 4, 16, 32)(Q4_K_M),
+    "qwen3.5-35b-a3b-4": lambda: Hybrid(4, 2048, 512, 16, 2, 16, 32, tied=False, experts=Experts(256, 8, 512))(Q4_K_M),
     "nomic-v2-f16": lambda: nomic_bert_moe(F16),
     "nomic-v2-q8_0": lambda: nomic_bert_moe(Q8_0),
 }

@@ -81,12 +81,12 @@ def test_memory_counts_without_the_caches(rss: float, verdict: str) -> None:
 
 
 def test_rows_are_chosen_by_patterns() -> None:
-    rows, memory = chosen("smollm2-*,gemma3-draw")
+    rows, memory = chosen(ROWS, "smollm2-*,gemma3-draw")
     assert {one.file for one in rows} == {"smollm2", "gemma3"} and not memory
-    assert chosen("*") == (ROWS, True)
-    assert chosen(MEMORY) == ([], True)
+    assert chosen(ROWS, "*") == (ROWS, True)
+    assert chosen(ROWS, MEMORY) == ([], True)
     with pytest.raises(SystemExit, match="no row 'smol'"):
-        chosen("smollm2-*,smol")
+        chosen(ROWS, "smollm2-*,smol")
     names = [one.name for one in ROWS]
     assert len(set(names)) == len(names)
 

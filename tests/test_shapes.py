@@ -15,8 +15,11 @@ from golem_host.weights.types import GgmlType
 from golem_host_embed.checkpoint import open_checkpoint
 from golem_host_embed.passes import Passes
 from oracle_client import Oracle
+from shape_dense import Dense
 from shape_encoders import F16, Q8_0, nomic_bert_moe
-from shape_families import Q4_0, Q4_K_M, Experts, Shape, gemma4, qwen3
+from shape_families import Q4_0, Q4_K_M, Experts, Shape, gemma4, qwen3, whole
+from shape_gemma4_large import LargeGemma4
+from shape_qwen35 import Hybrid
 from shapes import SHAPES, write_shape
 
 SMALL = {
@@ -38,6 +41,22 @@ SMALL = {
     "gemma4": lambda: gemma4(
         Q4_K_M, layers=10, shared=5, width=256, feed_forward=512, heads=2, head_width=256, window=32, tokens=3000
     ),
+    "llama": lambda: Dense("llama", 3, 256, 512, 4, 2, 64, 2000, rope_factors=True)(Q4_K_M),
+    "mixtral": lambda: Dense("llama", 2, 256, 512, 4, 2, 64, 2000, tied=False, experts=Experts(4, 2, 512))(Q4_K_M),
+    "mistral3": lambda: Dense("mistral3", 2, 256, 512, 4, 2, 64, 2000)(Q4_K_M),
+    "smollm3": lambda: Dense("smollm3", 4, 256, 512, 4, 2, 64, 2000)(Q4_K_M),
+    "qwen2": lambda: Dense("qwen2", 2, 256, 512, 4, 2, 64, 2000, biases=True)(Q4_K_M),
+    "ternary": lambda: Dense("qwen3", 2, 256, 512, 4, 2, 64, 2000, head_norms=True)(whole("Q2_0", 41)),
+    "gemma2": lambda: Dense("gemma2", 2, 256, 512, 4, 2, 64, 3000, window=32, post_norms=True)(Q4_K_M),
+    "gemma3": lambda: Dense("gemma3", 7, 256, 512, 4, 2, 64, 3000, window=32, post_norms=True, head_norms=True)(Q4_K_M),
+    "gemma4 26B": lambda: LargeGemma4(
+        6, 256, 512, 4, 2, 1, head_width=128, window=32, tokens=3000, experts=Experts(8, 2, 256)
+    )(Q4_0),
+    "gemma4 12B": lambda: LargeGemma4(6, 256, 512, 4, 2, 1, head_width=128, window=32, tokens=3000)(Q4_K_M),
+    "qwen35": lambda: Hybrid(4, 256, 512, 4, 2, 2, 4, head_width=128, state=64, tokens=2000)(Q4_K_M),
+    "qwen35moe": lambda: Hybrid(
+        4, 256, 256, 4, 2, 2, 4, head_width=128, state=64, tokens=2000, tied=False, experts=Experts(8, 2, 256)
+    )(Q4_K_M),
 }
 
 
@@ -118,6 +137,10 @@ def size(shape: Shape) -> int:
         ("qwen3-4b", 398, 151936, (2340, 2390)),
         ("gemma4-e2b", 601, 262144, (3050, 3450)),
         ("qwen3-30b-a3b-8", 3 + 8 * 12, 151936, (3400, 3600)),
+        ("llama-3.2-1b", 147, 128256, (780, 830)),
+        ("qwen2.5-1.5b", 338, 151936, (900, 1000)),
+        ("bonsai-1.7b-q1_0", 310, 151936, (235, 255)),
+        ("qwen3.5-0.8b", 320, 248320, (450, 560)),
         ("nomic-v2-f16", 142, 250048, (940, 960)),
         ("nomic-v2-q8_0", 142, 250048, (500, 520)),
     ],
