@@ -8,6 +8,12 @@
 #include "scratch.h"
 
 namespace golem {
+namespace {
+
+constexpr int64_t kManyRows = 8;       // of floats, of which a product takes about that many at a time
+constexpr int64_t kTilesTogether = 4;  // of weights that many rows are multiplied with while they are in a near cache
+
+}  // namespace
 
 double product_ns(int64_t bytes, int64_t k, int64_t columns) {
   constexpr double kPerByte = 0.06, kPerProduct = 0.02;  // a byte is read once
@@ -47,7 +53,7 @@ int Matmuls::add(const Command &c) {
   product.k = k;
   part.floats = info.n == 1;
   part.fn = kernels().product[type];
-  part.align = kernels().product_rows[type];
+  part.align = kernels().product_rows[type] * (part.floats && c.rows > kManyRows ? kTilesTogether : 1);
   if (laid != 0) {
     const Layout &layout = kernels().layout[type];
     if (layout.product == nullptr) return GOLEM_E_TYPE;
@@ -62,10 +68,10 @@ int Matmuls::add(const Command &c) {
 // Rows of floats a multiple of 4,096 bytes apart, of which a product takes several at a time, push each other out of the
 // nearest cache. They are copied to where they lie a little further apart; without memory for that they stay.
 void Matmuls::spread_inputs() {
-  constexpr int64_t kSameSets = 4096, kFurther = 64, kRows = 8;
+  constexpr int64_t kSameSets = 4096, kFurther = 64;
   const auto wanted = [](const Part &part) {
     const Product &p = part.product;
-    return part.floats && p.rows > kRows && p.x_stride % kSameSets == 0;
+    return part.floats && p.rows > kManyRows && p.x_stride % kSameSets == 0;
   };
   const Part *const first = std::find_if(parts_, parts_ + count_, wanted);
   if (first == parts_ + count_) return;

@@ -11,7 +11,7 @@ namespace GOLEM_ISA_NAMESPACE {
 constexpr int kPanelVectors = kWidth == 4 ? 4 : 2;
 constexpr int kPanelWidth = kPanelVectors * kWidth;
 constexpr int kPanelColumns = kWidth == 16 ? 12 : 6;  // input rows whose sums fit the registers
-constexpr int64_t kPanelSpan = 128;                   // with float weights, half of the nearest cache
+constexpr int64_t kPanelSpan = 512;                   // long enough that adding up spans costs little
 
 struct Float32 {
   using Word = float;
@@ -59,14 +59,12 @@ GOLEM_INLINE void add_inputs(const typename W::Word *panel, const float *const *
   }
 }
 
-// C columns from x on, which lie `stride` floats apart and are followed by `more`.
+// C columns from x on, which lie `stride` floats apart.
 template <class W, int C>
-GOLEM_INLINE void panel_columns(const typename W::Word *panel, int64_t k, const float *x, int64_t stride, int64_t more,
+GOLEM_INLINE void panel_columns(const typename W::Word *panel, int64_t k, const float *x, int64_t stride,
                                 const PanelOut &out) {
   const float *row[(C + 2) / 3];
   for (int j = 0; j < C; j += 3) row[j / 3] = x + j * stride;
-  for (int64_t j = C; j < C + (more < C ? more : C); j++)  // too many short streams for hardware to follow
-    for (int64_t i = 0; i < k; i += 16) __builtin_prefetch(x + j * stride + i);
   vf s[C][kPanelVectors];
   for (int j = 0; j < C; j++)
     for (int v = 0; v < kPanelVectors; v++) s[j][v] = zero();
@@ -90,7 +88,7 @@ GOLEM_INLINE int64_t many_columns(const typename W::Word *panel, int64_t k, cons
   float *const first = out.at;
   for (; c + C <= columns; c += C) {
     out.at = first + c * out.stride;
-    panel_columns<W, C>(panel, k, x + c * stride, stride, columns - c - C, out);
+    panel_columns<W, C>(panel, k, x + c * stride, stride, out);
   }
   return c;
 }
