@@ -4,16 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import replace
-from itertools import chain, islice, product
+from itertools import islice, product
 from string import ascii_lowercase
 
-from golem_host.testing.tiny_vocab import BYTE, CONTROL, NORMAL, UNKNOWN, WORDS, Vocabulary, vocabulary
-
-_TURNS = (
-    "{{ bos_token }}{% for message in messages %}<|turn>"
-    "{{ 'model' if message['role'] == 'assistant' else message['role'] }}\n{{ message['content'] }}<turn|>\n"
-    "{% endfor %}{% if add_generation_prompt %}<|turn>model\n{% endif %}"
-)
+from golem_host.testing.tiny_vocab import CONTROL, NORMAL, Vocabulary, gemma4, vocabulary
 
 
 def qwen3_vocabulary(size: int) -> Vocabulary:
@@ -32,29 +26,9 @@ def qwen3_vocabulary(size: int) -> Vocabulary:
 
 
 def gemma4_vocabulary(size: int) -> Vocabulary:
-    """Gemma 4's kind (BPE over characters, spaces as U+2581, bytes as `<0xXX>`) with `size` tokens."""
-    head = ["<pad>", "<eos>", "<bos>", "<unk>", "<mask>", "<|turn>", "<turn|>"]
-    octets = [f"<0x{byte:02X}>" for byte in range(256)]
-    words = [word.replace(" ", "\u2581") for word in WORDS]
-    characters = list(dict.fromkeys(chain("\n\u2581", map(chr, range(33, 127)), *words)))
-    prefixes = list(dict.fromkeys(word[:end] for word in words for end in range(2, len(word) + 1)))
-    room = size - len(head) - len(octets) - len(characters) - len(prefixes)
-    pieces = prefixes + list(islice(made_up_pieces(set(prefixes)), room))
-    tokens = head + octets + characters + pieces
-    types = [UNKNOWN if token == "<unk>" else CONTROL for token in head]
-    types += [BYTE] * len(octets) + [NORMAL] * (len(characters) + len(pieces))
-    keys: dict[str, bool | int | str] = {
-        "padding_token_id": 0,
-        "eos_token_id": head.index("<turn|>"),
-        "bos_token_id": 2,
-        "unknown_token_id": 3,
-        "mask_token_id": 4,
-        "add_bos_token": True,
-        "add_space_prefix": False,
-    }
-    scores = [0.0] * len(tokens)
-    merges = [_merge(piece) for piece in pieces]
-    return Vocabulary("gemma4", tokens, types, scores=scores, merges=merges, keys=keys, chat_template=_TURNS)
+    """Gemma 4's kind: the tiny vocabulary, filled up to `size` tokens."""
+    small = gemma4()
+    return gemma4(list(islice(made_up_pieces(set(small.tokens)), size - len(small))))
 
 
 def made_up_pieces(taken: set[str]) -> Iterator[str]:

@@ -5,8 +5,6 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-import numpy as np
-
 from golem_host.ops.recording import Ref
 from golem_host.weights.tensor import Tensor
 
@@ -16,21 +14,22 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True)
 class Rows:
-    """Rows of a (quantized) table, dequantized to float32."""
+    """Rows of a (quantized) table, dequantized to float32. `in_file`: a device keeps no copy of the table."""
+
+    in_file: bool = False
 
     def twin(self, table: Tensor, ids: torch.Tensor) -> torch.Tensor:
         import torch
 
-        found = ids.numpy()
-        if len(found) and not (found.min() >= 0 and found.max() < table.shape[0]):
-            raise IndexError(f"a row of {table.name} was asked for that is not there: {found.min()}..{found.max()}")
-        rows = [table.float32(slice(int(i), int(i) + 1)) for i in found]
-        return torch.from_numpy(np.concatenate(rows))
+        return torch.from_numpy(table.gathered(ids.numpy()))
 
 
-def rows(table: Tensor, ids: Ref) -> Ref:
-    """float32 (rows, n) of a table (count, n) at int32 `ids` (rows,). An id outside the table fails the pass."""
-    return ids.recording.append(Rows(), (table, ids), ids.axis, (table.shape[1],))
+def rows(table: Tensor, ids: Ref, *, in_file: bool = False) -> Ref:
+    """float32 (rows, n) of a table (count, n) at int32 `ids` (rows,). An id outside the table fails the pass.
+
+    `in_file` leaves the table in the file on every device, for one that is large beside what is ever read of it.
+    """
+    return ids.recording.append(Rows(in_file), (table, ids), ids.axis, (table.shape[1],))
 
 
 @dataclass(frozen=True)
@@ -42,5 +41,7 @@ class Select:
 
 
 def select(x: Ref, index: Ref) -> Ref:
-    """Rows of `x` (rows, *shape) at int32 `index` (m,): (m, *shape) on the index's axis."""
-    return x.recording.append(Select(), (x, index), index.axis, x.shape)
+    """Rows of `x` (rows, *shape) at int32 `index` (m,): (m, *shape) on the index's axis, float32 or int32 as `x` is."""
+    if x.dtype == "u8":
+        raise ValueError("rows of bytes cannot be selected")
+    return x.recording.append(Select(), (x, index), index.axis, x.shape, dtype=x.dtype)

@@ -17,11 +17,13 @@ import numpy as np
 
 from golem_host.testing import tiny_qwen35
 from golem_host.testing.random_blocks import random_blocks
+from golem_host.testing.tiny_gemma4 import Gemma4Shape, gemma4_keys, gemma4_tensors
 from golem_host.testing.tiny_vocab import Vocabulary, vocabulary
 from golem_host.weights.types import GgmlType
 
-ARCHITECTURES = ("llama", "gemma2", "gemma3", "qwen3", "qwen3moe", "qwen35", "qwen35moe")
+ARCHITECTURES = ("llama", "gemma2", "gemma3", "gemma4", "qwen3", "qwen3moe", "qwen35", "qwen35moe")
 _GEMMA = ("gemma2", "gemma3")
+_TOKENIZERS = {"gemma2": "spm", "gemma3": "spm", "gemma4": "gemma4"}
 
 _RANDOM_BLOCKS = {
     # Types the gguf package cannot quantize to.
@@ -50,6 +52,7 @@ def tiny_gguf(
     tied: bool = True,
     rope_factors: bool = False,
     delta_net: Mapping[str, Any] | None = None,
+    gemma4: Gemma4Shape | None = None,
     tokenizer: str | None = None,
     shards: int = 1,
     metadata: Mapping[str, Any] | None = None,
@@ -64,8 +67,9 @@ def tiny_gguf(
     for llama, twice that for the families where it is free. `experts`, `experts_used`: of a mixture, whose
     `feed_forward` is each expert's. `window`: keys a sliding gemma layer sees. `tied=False` adds `output.weight`.
     `rope_factors`: Llama 3.1's `rope_freqs.weight`. `delta_net`: further sizes of a qwen35, members of
-    `tiny_qwen35.Shape`. `tokenizer`: "bpe" or "spm" (the family's own by default). `metadata` adds or replaces keys
-    (None removes one); `extra_tensors` are written as F32.
+    `tiny_qwen35.Shape`. `gemma4`: all sizes of a gemma4; E2B's structure of the sizes given by default. `tokenizer`:
+    "bpe" or "spm" (the family's own by default). `metadata` adds or replaces keys (None removes one); `extra_tensors`
+    are written as F32.
 
     Raises ValueError for an unknown architecture or type, and for rows that are not whole blocks.
     """
@@ -78,7 +82,7 @@ def tiny_gguf(
     feed_forward = feed_forward or 2 * width
     if rope_factors and architecture != "llama":
         raise ValueError("rope factors belong to the llama architecture")
-    words = vocabulary(architecture, tokenizer or ("spm" if architecture in _GEMMA else "bpe"))
+    words = vocabulary(architecture, tokenizer or _TOKENIZERS.get(architecture, "bpe"))
 
     keys: dict[str, Any] = {
         "general.name": f"tiny {architecture}",
@@ -114,6 +118,12 @@ def tiny_gguf(
         keys["expert_count"] = experts
         keys["expert_used_count"] = experts_used
         keys["expert_feed_forward_length"] = feed_forward
+    if architecture == "gemma4":
+        gemma4 = gemma4 or Gemma4Shape(
+            width=width, heads=heads, kv_heads=kv_heads, full_kv_heads=kv_heads, head_width=head_width,
+            feed_forward=feed_forward, per_layer=width, window=window, context=context, tied=tied,
+        )  # fmt: skip
+        keys |= gemma4_keys(gemma4)
     keys = {
         name if "." in name and name.startswith("general.") else f"{architecture}.{name}": v for name, v in keys.items()
     }
@@ -124,6 +134,8 @@ def tiny_gguf(
     random = np.random.default_rng(seed)
     if shape is not None:
         tensors = tiny_qwen35.tensors_of(random, len(words), shape, tied=tied)
+    elif gemma4 is not None:
+        tensors = gemma4_tensors(random, len(words), gemma4)
     else:
         tensors = _tensors(
             random, architecture, len(words), layers, width, heads, kv_heads, head_width, feed_forward, tied

@@ -1,6 +1,6 @@
-"""Small but real vocabularies for tiny checkpoints: byte-level BPE, and SentencePiece with byte fallback.
+"""Small but real vocabularies for tiny checkpoints: byte-level BPE, SentencePiece with byte fallback, Gemma 4's BPE.
 
-Both hold the pieces of a short word list with every prefix a merge passes through, so that encoding walks the same
+All hold the pieces of a short word list with every prefix a merge passes through, so that encoding walks the same
 paths as in a large vocabulary. No torch, no gguf.
 """
 
@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, field
+from itertools import chain
 
 NORMAL, UNKNOWN, CONTROL, USER_DEFINED, BYTE = 1, 2, 3, 4, 6
 """Values of `tokenizer.ggml.token_type`."""
@@ -28,6 +29,13 @@ TURNS = (
     "{{ 'model' if message['role'] == 'assistant' else message['role'] }}\n{{ message['content'] }}<end_of_turn>\n"
     "{% endfor %}"
     "{% if add_generation_prompt %}<start_of_turn>model\n{% endif %}"
+)
+
+
+TURN_MARKS = (
+    "{{ bos_token }}{% for message in messages %}<|turn>"
+    "{{ 'model' if message['role'] == 'assistant' else message['role'] }}\n{{ message['content'] }}<turn|>\n"
+    "{% endfor %}{% if add_generation_prompt %}<|turn>model\n{% endif %}"
 )
 
 
@@ -114,8 +122,37 @@ def sentencepiece(
     return Vocabulary("llama", tokens, types, scores=scores, keys=keys, chat_template=template)
 
 
+def gemma4(more: Sequence[str] = ()) -> Vocabulary:
+    """Gemma 4's kind: BPE over characters, spaces as U+2581, bytes as `<0xXX>`; `more` pieces come last, each after
+    the one that it continues by a character.
+    """
+    head = ["<pad>", "<eos>", "<bos>", "<unk>", "<mask>", "<|turn>", "<turn|>"]
+    octets = [f"<0x{byte:02X}>" for byte in range(256)]
+    words = [word.replace(" ", "\u2581") for word in WORDS]
+    characters = list(dict.fromkeys(chain("\n\u2581", map(chr, range(33, 127)), *words)))
+    prefixes = dict.fromkeys(word[:end] for word in words for end in range(2, len(word) + 1))
+    pieces = [*prefixes, *more]
+    tokens = head + octets + characters + pieces
+    types = [UNKNOWN if token == "<unk>" else CONTROL for token in head]
+    types += [BYTE] * len(octets) + [NORMAL] * (len(characters) + len(pieces))
+    keys: dict[str, bool | int | str] = {
+        "padding_token_id": 0,
+        "eos_token_id": head.index("<turn|>"),
+        "bos_token_id": 2,
+        "unknown_token_id": 3,
+        "mask_token_id": 4,
+        "add_bos_token": True,
+        "add_space_prefix": False,
+    }
+    merges = [f"{piece[:-1]} {piece[-1]}" for piece in pieces]
+    scores = [0.0] * len(tokens)
+    return Vocabulary("gemma4", tokens, types, scores=scores, merges=merges, keys=keys, chat_template=TURN_MARKS)
+
+
 def vocabulary(architecture: str, tokenizer: str) -> Vocabulary:
-    """The vocabulary a family's files bring: `tokenizer` is "bpe" (SmolLM2, Qwen) or "spm" (Llama 2, Gemma)."""
+    """The vocabulary a family's files bring: "bpe" (SmolLM2, Qwen), "spm" (Llama 2, Gemma) or "gemma4"."""
+    if architecture == tokenizer == "gemma4":
+        return gemma4()
     if architecture in ("gemma2", "gemma3") and tokenizer == "spm":
         keys: dict[str, bool | int | str] = {
             "pre": "default",

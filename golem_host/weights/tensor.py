@@ -81,6 +81,19 @@ class Tensor:
         assert values is not None
         return values.reshape(shape)
 
+    def gathered(self, ids: NDArray[np.integer]) -> NDArray[np.float32]:
+        """Rows `ids` (n,) of a matrix as a new float32 array (n, columns); only these rows are read.
+
+        Raises IndexError for a row that is not there, GgufError for a type without a dequantizer.
+        """
+        count, columns = self.shape
+        if len(ids) and not (ids.min() >= 0 and ids.max() < count):
+            raise IndexError(f"a row of {self.name} was asked for that is not there: {ids.min()}..{ids.max()}")
+        self.check_values()
+        values = dequantize(self.type, self.data.reshape(count, -1)[ids].reshape(-1))
+        assert values is not None
+        return values.reshape(len(ids), columns)
+
     def matrix(self, index: int, rows: slice = slice(None)) -> Tensor:
         """A view of matrix `index` of a stack of matrices (count, rows, columns), or of some of its rows.
 

@@ -19,6 +19,7 @@ from typing import Any
 import gguf
 import numpy as np
 import torch
+import transformers_gemma4 as gemma4
 import transformers_qwen35 as qwen35
 from serving import serve
 from transformers import (
@@ -41,6 +42,7 @@ CLASSES = {
     "gemma3": (Gemma3TextConfig, Gemma3ForCausalLM),
     "qwen3": (Qwen3Config, Qwen3ForCausalLM),
     "qwen3moe": (Qwen3MoeConfig, Qwen3MoeForCausalLM),
+    **gemma4.CLASSES,
     **qwen35.CLASSES,
 }
 BLOCK_NAMES = {
@@ -78,6 +80,8 @@ def build(path: str) -> PreTrainedModel:
     model = model_class(config_class(**settings(architecture, keys, tensors)))
     if architecture in qwen35.CLASSES:
         return loaded(model, qwen35.state(keys, tensors))
+    if architecture in gemma4.CLASSES:
+        return loaded(model, gemma4.state(tensors))
     heads = {"attn_q": keys["attention.head_count"], "attn_k": keys["attention.head_count_kv"]}
     names = BLOCK_NAMES | GEMMA_NAMES if architecture in GEMMA else BLOCK_NAMES
     state: dict[str, np.ndarray] = {}
@@ -174,6 +178,8 @@ def settings(architecture: str, keys: dict[str, Any], tensors: dict[str, np.ndar
             "norm_topk_prob": True,
             "experts_implementation": "eager",
         }
+    if architecture in gemma4.CLASSES:
+        result |= gemma4.settings(keys) | gemma4.sizes(tensors)
     if architecture == "gemma2":
         result |= {
             "layer_types": ["sliding_attention", "full_attention"] * (keys["block_count"] // 2),
@@ -215,8 +221,9 @@ def answer(request: dict[str, Any]) -> dict[str, Any]:
         mixer.register_forward_hook(keep(f"attn_out-{index}"))
         layer.mlp.register_forward_hook(keep(f"ffn_out-{index}"))
         layer.register_forward_hook(keep(f"l_out-{index}"))
-        if model.config.model_type in ("gemma2", "gemma3_text"):
-            layer.mlp.act_fn = HalfGelu()
+        for module in layer.modules():
+            if model.config.model_type.startswith("gemma") and hasattr(module, "act_fn"):
+                module.act_fn = HalfGelu()
     model.model.norm.register_forward_hook(keep("result_norm"))
     with torch.inference_mode():
         seen["logits"] = model(torch.tensor([request["tokens"]]), use_cache=False).logits[0].numpy()

@@ -17,7 +17,8 @@ from numpy.typing import NDArray
 from golem_host import ops
 from golem_host.devices.cpu import CpuBackend
 from golem_host.devices.vulkan.backend import VulkanBackend
-from golem_host.devices.vulkan.lower import TABLE
+from golem_host.devices.vulkan.lower import TABLE, lower
+from golem_host.devices.vulkan.weights import wanted_by
 from golem_host.ops import Op, Recording, Ref, Weighting
 from golem_host.ops.gate import Activation, Gate
 from golem_host.ops.recording import TorchOp
@@ -118,6 +119,37 @@ def test_select_takes_rows_of_another_axis(vulkan: VulkanBackend) -> None:
     with pytest.raises(IndexError, match="2..4"):
         program.run({"wide": 4, "narrow": 3})
     program.run({"wide": 5, "narrow": 3})
+
+
+def test_int32_rows_are_selected_bit_by_bit(vulkan: VulkanBackend) -> None:
+    """Small integers would be denormal floats."""
+    ids = np.array([3, 0, 2**31 - 1, -5], np.int32)
+    recording = Recording()
+    wide, narrow = recording.axis("wide", 4), recording.axis("narrow", 3)
+    x, at = recording.input("x", wide), recording.input("at", narrow)
+    recording.output("out", ops.select(x, at))
+    program = vulkan.compile(recording)
+    program.inputs["x"][:], program.inputs["at"][:] = ids, [2, 0, 3]
+    program.run({"wide": 4, "narrow": 3})
+    np.testing.assert_array_equal(program.output("out"), ids[[2, 0, 3]])
+
+
+@pytest.mark.parametrize("kind", ["F32", "Q5_K", "Q8_0"])
+def test_a_table_that_stays_in_the_file_is_read_by_rows(vulkan: VulkanBackend, kind: str) -> None:
+    table = weight(kind, 9, 256)
+    recording = Recording()
+    axis = recording.axis("rows", 4)
+    ids = recording.input("ids", axis)
+    recording.output("out", ops.scale(ops.rows(table, ids, in_file=True), 2.0))
+    assert not [each for each in wanted_by(lower(vulkan.gpu, recording).dispatches) if each.tensor is table]
+    program = vulkan.compile(recording)
+    for found in ([8, 0, 8, 3], [5], []):
+        program.inputs["ids"][: len(found)] = found
+        program.run({"rows": len(found)})
+        np.testing.assert_array_equal(program.output("out"), 2 * table.float32()[found])
+    program.inputs["ids"][0] = 9
+    with pytest.raises(IndexError, match="9"):
+        program.run({"rows": 1})
 
 
 @pytest.mark.parametrize("weighting", Weighting)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -17,19 +17,20 @@ if TYPE_CHECKING:
 
 
 class ParameterBlock:
-    """The live rows of each axis (int32), then each input of a recording at its full capacity.
+    """The live rows of each axis (int32), then each input of a recording, and each of `further` tensors, at its full
+    capacity.
 
     `host` and `device` are where a replay copies from and to. `inputs` are arrays in ordinary memory, so that reading
     them is fast whatever kind of memory the driver shares; `send` copies all of it to `host`.
     """
 
-    def __init__(self, gpu: Gpu, host: Arena, recording: Recording) -> None:
+    def __init__(self, gpu: Gpu, host: Arena, recording: Recording, further: Iterable[Ref] = ()) -> None:
         self._axes = recording.axes
         align = max(gpu.limits.storage_buffer_alignment, 16)
         size = _up(4 * max(1, len(self._axes)), align)
         self._live = slice(0, 4 * max(1, len(self._axes)))
         places: dict[Ref, slice] = {}
-        for ref in recording.inputs.values():
+        for ref in (*recording.inputs.values(), *further):
             bytes = row_bytes(ref) * ref.axis.capacity
             places[ref] = slice(size, size + bytes)
             size = _up(size + bytes, align)

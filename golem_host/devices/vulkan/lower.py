@@ -16,6 +16,7 @@ from golem_host.devices.vulkan import (
 )
 from golem_host.devices.vulkan.dispatch import Dispatch, Lower, Lowering
 from golem_host.devices.vulkan.schedule import Step, schedule
+from golem_host.ops.embedding import Rows
 from golem_host.ops.recording import Command, Recording, Ref
 
 if TYPE_CHECKING:
@@ -34,12 +35,13 @@ TABLE: dict[type, Lower] = {
 
 @dataclass(frozen=True)
 class Lowered:
-    """A recording for a device: its steps in order, the commands among them that shaders compute, and where each tensor
-    lies in `scratch_bytes` of memory.
+    """A recording for a device: its steps in order, the commands that shaders compute, and where each tensor lies in
+    `scratch_bytes` of memory. `given` are tensors that the host makes, by their commands, before it sends the inputs.
     """
 
     steps: list[Step]
     on_device: list[Command]
+    given: dict[Ref, Command]
     offsets: dict[Ref, int]
     scratch_bytes: int
 
@@ -53,7 +55,11 @@ def lower(gpu: Gpu, recording: Recording) -> Lowered:
     low = Lowering(gpu, recording, gpu.limits.storage_buffer_range)
     lowered: list[Command | Dispatch] = []
     on_device: list[Command] = []
+    given: dict[Ref, Command] = {}
     for command in recording.commands:
+        if command.output is not None and _from_file(command, recording):
+            given[command.output] = command
+            continue
         function = TABLE.get(type(command.op))
         made = None if function is None else function(low, command.op, command.output, *command.inputs)
         lowered += low.taken()
@@ -67,5 +73,11 @@ def lower(gpu: Gpu, recording: Recording) -> Lowered:
     if recording.keep_names:
         kept += recording.names.values()
     alignment = max(gpu.limits.storage_buffer_alignment, 16)
-    offsets, size = plan(steps, kept, outside=recording.inputs.values(), alignment=alignment)
-    return Lowered(steps, on_device, offsets, size)
+    outside = [*recording.inputs.values(), *given]
+    offsets, size = plan(steps, kept, outside=outside, alignment=alignment)
+    return Lowered(steps, on_device, given, offsets, size)
+
+
+def _from_file(command: Command, recording: Recording) -> bool:
+    """Whether it looks up rows of a table that stays in the file, for ids that are known before the pass begins."""
+    return isinstance(command.op, Rows) and command.op.in_file and command.inputs[1] in recording.inputs.values()

@@ -59,10 +59,11 @@ class Program:
         self._live: dict[Axis, int] = dict.fromkeys(recording.axes, 0)
         lowered = lower(gpu, recording)
         self._steps = lowered.steps
-        self._checks = Checks.of(lowered.on_device, recording.inputs.values())
+        self._from_file = lowered.given
+        self._checks = Checks.of([*lowered.on_device, *lowered.given.values()], recording.inputs.values())
         self._checked = self._checks.inputs
         host = gpu.arena(host=True)
-        self._block = ParameterBlock(gpu, host, recording)
+        self._block = ParameterBlock(gpu, host, recording, lowered.given)
         self.inputs = self._block.inputs
         scratch = backend.scratch(lowered, own=recording.keep_names)
         self._views = dict(self._block.views)
@@ -90,6 +91,7 @@ class Program:
                 raise ValueError(f"{rows} rows on axis {axis.name!r}, which was recorded for {axis.capacity}")
             self._live[axis] = rows
         self._checks.check({ref: self._given(ref) for ref in self._checked}, self._live)
+        self._gather()
         self._block.send(self._live)
         started = time.perf_counter()
         with device_errors(self._gpu):
@@ -179,6 +181,12 @@ class Program:
             self.record()
 
     # Tensors on the host
+
+    def _gather(self) -> None:
+        """Put the rows of tables that stay in the file where the inputs are."""
+        for rows, command in self._from_file.items():
+            table, ids = command.inputs
+            self._given(rows)[:] = table.gathered(self._given(ids))
 
     def _given(self, ref: Ref) -> NDArray[Any]:
         return self._block.arrays[ref][: self._live[ref.axis]]

@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Iterable
 
-from golem_host.ops import Recording
+from golem_host.ops import Recording, Ref
 from golem_host.weights.tensor import Tensor
 
 _LAYER = re.compile(r"blk\.(\d+)\.")
@@ -24,3 +24,20 @@ def first_command(recording: Recording, layer: int) -> int:
             if found and int(found[1]) >= layer:
                 return at
     return len(recording.commands)
+
+
+def whole_cut(recording: Recording, layer: int) -> int:
+    """The last layer, that one or an earlier, before which a cut parts no layers that share keys and values."""
+    while any(first < first_command(recording, layer) <= last for first, last in _uses(recording)):
+        layer -= 1
+    return layer
+
+
+def _uses(recording: Recording) -> list[tuple[int, int]]:
+    """The first and the last command that has each cache or state."""
+    uses: dict[int, list[int]] = {}
+    for at, command in enumerate(recording.commands):
+        for each in command.inputs:
+            if each is not None and not isinstance(each, Ref | Tensor):
+                uses.setdefault(id(each), []).append(at)
+    return [(found[0], found[-1]) for found in uses.values()]

@@ -11,11 +11,11 @@ from golem_host.api import ModelFileError, StepwiseLane
 from golem_host.devices.device import Device
 from golem_host.devices.names import backend_maker
 from golem_host.devices.split import SplitBackend
-from golem_host.ops import CacheType
+from golem_host.ops import CacheType, Recording
 from golem_host.text.tokenizer import Tokenizer, tokenizer_from_gguf
 from golem_host.weights.gguf import Gguf, open_gguf
 from golem_host_chat.families import family_of
-from golem_host_chat.layers import first_command, layer_count
+from golem_host_chat.layers import first_command, layer_count, whole_cut
 from golem_host_chat.passes import Passes
 from golem_host_chat.sampling_params import SamplingParams, defaults_from_metadata
 from golem_host_chat.stepper import ChatStepper
@@ -73,8 +73,22 @@ class ChatRuntime:
         layers = layer_count(self._gguf.tensors)
         if there is None or there >= layers:
             return device.backend
-        cut_at = partial(first_command, layer=layers - there)
+        cut_at = partial(self._cut_at, layers=layers, there=there)
         return SplitBackend(backend_maker("cpu", settings)(), device.backend, cut_at)
+
+    def _cut_at(self, recording: Recording, *, layers: int, there: int) -> int:
+        """The first command of the last layers. Raises `ModelFileError` when the others share keys and values with
+        them.
+        """
+        layer = layers - there
+        possible = whole_cut(recording, layer)
+        if possible != layer:
+            raise ModelFileError(
+                self.model.path,
+                f"--vulkan-layers {there}: the last {layers - possible} layers share keys and values, which are on one "
+                f"device; give {layers - possible} or more, or 0",
+            )
+        return first_command(recording, layer)
 
     def close(self) -> None:
         """Give weights and caches back. The lane stays, closed, for a request that was about to submit to it."""

@@ -59,10 +59,12 @@ def check_layers(path: Path, oracle: Oracle, backend: CpuBackend, tokens: list[i
         assert distance < LAYER_TOLERANCE * (depth + 1), f"{name}: {distances}"
 
 
-def check_float_logits(path: Path, oracle: Oracle, backend: CpuBackend, tokens: list[int]) -> None:
+def check_float_logits(
+    path: Path, oracle: Oracle, backend: CpuBackend, tokens: list[int], tolerance: float = FLOAT_TOLERANCE
+) -> None:
     """Logits of every token on float32 weights, against llama.cpp."""
     found = forward(path, tokens, backend)["logits"]
-    assert apart(found, oracle.llama("logits", path, tokens=tokens, every=True)["logits"]) < FLOAT_TOLERANCE
+    assert apart(found, oracle.llama("logits", path, tokens=tokens, every=True)["logits"]) < tolerance
 
 
 def check_quantized_logits(path: Path, oracle: Oracle, backend: CpuBackend, tokens: list[int]) -> None:

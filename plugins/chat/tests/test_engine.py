@@ -29,6 +29,7 @@ FAMILIES = {
     "qwen3": "Q4_1",
     "gemma2": "Q8_0",
     "gemma3": "F32",
+    "gemma4": "Q8_0",
     "qwen3moe": "Q4_0",
     "recurrent": "Q8_0",
 }

@@ -13,7 +13,7 @@ from golem_host.devices.split import SplitBackend
 from golem_host.testing.tiny import ARCHITECTURES, tiny_gguf
 from golem_host.weights.gguf import open_gguf
 from golem_host_chat.families import family_of
-from golem_host_chat.layers import first_command, layer_count
+from golem_host_chat.layers import first_command, layer_count, whole_cut
 from golem_host_chat.passes import Columns, Passes, record
 
 
@@ -24,7 +24,8 @@ def test_a_model_cut_before_a_layer_has_the_same_logits(tmp_path: Path, architec
     backend = CpuBackend(threads=1)
     with open_gguf(path) as gguf:
         family, layers = family_of(gguf), layer_count(gguf.tensors)
-        at = layers - 1 if layer == "last" else int(layer)
+        passes = Passes(family, backend, slots=1, context=8)
+        at = whole_cut(passes._record(1), layers - 1) if layer == "last" else int(layer)
         split = SplitBackend(backend, CpuBackend(threads=1), partial(first_command, layer=at))
         shares: list[float] = []
         whole, cut = (Passes(family, each, slots=3, context=64) for each in (backend, split))
@@ -68,3 +69,10 @@ def test_layers_that_share_a_cache_stay_together(tmp_path: Path) -> None:
         family = family_of(gguf)
         with pytest.raises(ValueError, match="share keys and values"):
             split.compile(record(family, [cache] * len(family.caches()), width=1, outputs=1))
+
+
+def test_where_layers_read_each_others_cache_a_cut_goes_before_them(tmp_path: Path) -> None:
+    """Of seven layers the last two read keys and values of the two before them."""
+    with open_gguf(tiny_gguf(tmp_path / "m.gguf", "gemma4")) as gguf:
+        recording = Passes(family_of(gguf), CpuBackend(threads=1), slots=1, context=8)._record(1)
+    assert [whole_cut(recording, layer) for layer in range(8)] == [0, 1, 2, 3, 3, 3, 3, 7]

@@ -177,6 +177,18 @@ def test_tokens_the_file_forbids_are_never_drawn(tmp_path: Path, device: Device)
     assert _draw(load(tmp_path / "m.gguf", device), device) != drawn
 
 
+def test_layers_that_share_keys_and_values_are_not_put_on_two_devices(tmp_path: Path, device: Device) -> None:
+    tiny_gguf(tmp_path / "m.gguf", "gemma4")
+    for there in (1, 3):
+        with pytest.raises(ModelFileError, match=f"--vulkan-layers {there}: the last 4 layers share .* give 4 or more"):
+            ChatModel(tmp_path / "m.gguf").load(device, SETTINGS | {"vulkan-layers": there}, lambda share: None)
+    whole = _draw(load(tmp_path / "m.gguf", device), device)
+    for there in (0, 4, 6):
+        parted = ChatModel(tmp_path / "m.gguf").load(device, SETTINGS | {"vulkan-layers": there}, lambda share: None)
+        device.attach(parted.lane)
+        assert _draw(parted, device) == whole
+
+
 def _draw(runtime: ChatRuntime, device: Device) -> int:
     job = Job(Generation(prompt=[5, 6, 7], max_tokens=1, params=SamplingParams(temperature=0.0)))
     runtime.lane.submit(job)

@@ -12,6 +12,7 @@ __all__ = ["ARCHITECTURES", "Batch", "CacheSpec", "Family", "StateSpec", "family
 ARCHITECTURES = {
     "gemma2": "golem_host_chat.families.gemma2:Gemma2",
     "gemma3": "golem_host_chat.families.gemma3:Gemma3",
+    "gemma4": "golem_host_chat.families.gemma4:Gemma4",
     "llama": "golem_host_chat.families.llama:Llama",
     "qwen3": "golem_host_chat.families.qwen3:Qwen3",
     "qwen35": "golem_host_chat.families.qwen35:Qwen35",

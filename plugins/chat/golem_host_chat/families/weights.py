@@ -87,15 +87,28 @@ class Weights:
         scale = self.optional(f"{name}.scale", 1)
         return Linear(weight, self.optional(f"{name}.bias", out), None if scale is None else float(scale.float32()[0]))
 
+    def optional_linear(self, name: str, out: int, in_: int) -> Linear | None:
+        """`linear`, or None where the file has no `name.weight`."""
+        return self.linear(name, out, in_) if f"{name}.weight" in self._gguf.tensors else None
+
     def experts(self, name: str, count: int, out: int, in_: int) -> Tensor:
         """`name.weight`, a matrix for each expert: (count, out, in). A bias or scale for each is refused."""
-        for kind in ("bias", "scale"):
+        self._refuse_variants(name, "bias", "scale")
+        return self.tensor(f"{name}.weight", count, out, in_)
+
+    def scaled_experts(self, name: str, count: int, out: int, in_: int) -> tuple[Tensor, Tensor | None]:
+        """`experts` with the optional `name.scale` (count,), by which each expert's output is multiplied."""
+        scale = self.optional(f"{name}.scale", count)
+        self._refuse_variants(name, "bias")
+        return self.tensor(f"{name}.weight", count, out, in_), scale
+
+    def _refuse_variants(self, name: str, *kinds: str) -> None:
+        for kind in kinds:
             if f"{name}.{kind}" in self._gguf.tensors:
                 raise GgufError(
                     self._gguf.path,
                     f"tensor '{name}.{kind}': this variant of {self._gguf.architecture} is not served",
                 )
-        return self.tensor(f"{name}.weight", count, out, in_)
 
     def gated_experts(self, name: str, count: int, out: int, in_: int) -> GatedExperts:
         """`name.ffn_gate_exps` and `name.ffn_up_exps`, or `name.ffn_gate_up_exps`, which holds both."""
