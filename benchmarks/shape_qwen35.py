@@ -1,7 +1,7 @@
 """Shapes of qwen35 and qwen35moe: gated delta nets, and full attention in every fourth layer.
 
-Keys and tensor names: llama.cpp's src/models/qwen35.cpp and qwen35moe.cpp. What steers a delta net (decay, step) stays in
-float32, as converters leave it.
+Keys and tensor names: llama.cpp's src/models/qwen35.cpp and qwen35moe.cpp. What steers a delta net (decay, step) stays
+in float32, as converters leave it.
 """
 
 from __future__ import annotations

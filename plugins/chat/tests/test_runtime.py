@@ -29,6 +29,8 @@ SETTINGS: dict[str, Any] = {
     "cache-ttl": 0.0,
     "vulkan-layers": None,
     "queue": 8,
+    "threads": 1,
+    "repack": True,
 }
 
 
