@@ -68,7 +68,11 @@ def test_a_prompt_far_longer_than_the_window_and_its_ring(tmp_path: Path, oracle
 @pytest.mark.parametrize(
     ("shape", "options"),
     [
-        pytest.param(E2B, {"metadata": {"gemma4.final_logit_softcapping": None}}, id="no-cap"),
+        pytest.param(
+            E2B,
+            {"metadata": {"gemma4.final_logit_softcapping": None, "gemma4.rope.scaling.factor": 1.0}},
+            id="usual-cap",
+        ),
         pytest.param(replace(E2B, per_layer=0), {}, id="shared-without-embeddings"),
         pytest.param(replace(MIXTURE, sliding=(True, False, True, True, False), window=8), {}, id="another-pattern"),
         pytest.param(E2B, {"extra": True}, id="projections-of-shared-layers"),

@@ -55,7 +55,10 @@ class Gemma4Hparams:
 
 def read_gemma4(gguf: Gguf) -> Gemma4Hparams:
     """Read them. Raises `GgufError` naming the key that is missing, mistyped or out of range."""
-    refuse_keys(gguf, "nextn_predict_layers", "rope.scaling.factor", "rope.scale_linear")
+    refuse_keys(gguf, "nextn_predict_layers")
+    for key in ("rope.scaling.factor", "rope.scale_linear"):
+        if gguf.f32(f"gemma4.{key}", 1.0) not in (0.0, 1.0):
+            refuse_keys(gguf, key)
     count = read_number(gguf, "block_count", limit=MAX_LAYERS)
     width = read_number(gguf, "embedding_length")
     windows = read_windows(gguf, count)
