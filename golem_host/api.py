@@ -28,7 +28,7 @@ from golem_host.errors import (
     Unprocessable,
     UsageError,
 )
-from golem_host.hookspecs import API, DemoModel, Identified, Route, Workload, hookimpl
+from golem_host.hookspecs import API, DemoModel, Identified, Route, Workload, hookimpl, hookspec
 
 if TYPE_CHECKING:
     from golem_host.host import Host
@@ -36,6 +36,7 @@ if TYPE_CHECKING:
     from golem_host.lanes.lane import Lane
     from golem_host.lanes.oneshot import OneShotLane
     from golem_host.lanes.stepwise import Stepper, StepwiseLane
+    from golem_host.plugins import PluginSet
     from golem_host.registry import Model, Runtime
 
 __all__ = [
@@ -59,6 +60,7 @@ __all__ = [
     "Overloaded",
     "PayloadTooLarge",
     "PluginError",
+    "PluginSet",
     "RequestError",
     "Route",
     "Runtime",
@@ -72,6 +74,7 @@ __all__ = [
     "UsageError",
     "Workload",
     "hookimpl",
+    "hookspec",
 ]
 
 _HOMES = {
@@ -81,6 +84,7 @@ _HOMES = {
     "Lane": "golem_host.lanes.lane",
     "Model": "golem_host.registry",
     "OneShotLane": "golem_host.lanes.oneshot",
+    "PluginSet": "golem_host.plugins",
     "Runtime": "golem_host.registry",
     "Stepper": "golem_host.lanes.stepwise",
     "StepwiseLane": "golem_host.lanes.stepwise",

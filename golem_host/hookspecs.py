@@ -13,7 +13,9 @@ marked `@hookimpl` for the hooks it wants, all of them optional:
         return [Route("GET", "/v1/echo", "my_package.routes:echo", dialect="openai", summary="Says it back")]
 
 Hooks are called on the main thread before the server answers, except where a docstring says otherwise; a function may
-leave out arguments it does not need. What a hook raises ends the command: raise `ModelFileError`, `UsageError` or
+leave out arguments it does not need. A plugin may have hooks of its own, which other plugins implement: functions of
+its module marked `@hookspec`, whose docstring is their contract. It asks them through the `PluginSet` that some hooks
+are given. What a hook raises ends the command: raise `ModelFileError`, `UsageError` or
 another `OperatorError` with a text for the person at the terminal; anything else is reported as a fault of the plugin.
 """
 
@@ -29,6 +31,7 @@ import pluggy
 from golem_host.config import Setting, Settings
 
 if TYPE_CHECKING:
+    from golem_host.plugins import PluginSet
     from golem_host.registry import Model, Runtime
 
 API = 1
@@ -128,8 +131,8 @@ def golem_settings() -> Sequence[Setting]:
 
 
 @hookspec
-def golem_models(settings: Settings) -> Sequence[Model]:
-    """The models that the settings name, known from their headers, not loaded.
+def golem_models(settings: Settings, plugins: PluginSet) -> Sequence[Model]:
+    """The models that the settings name, known from their headers, not loaded. `plugins` are all that are enabled.
 
     Called once at start-up and by `golem-host models`. Reads headers only, never weights, and does not import torch.
     Raises `ModelFileError` for a file that cannot be served. An empty sequence means that no setting names a model:
@@ -145,8 +148,9 @@ def golem_routes() -> Sequence[Route]:
 
 
 @hookspec
-def golem_identify(path: Path, settings: Settings) -> Identified | None:
-    """What the file or directory at `path` is, if it is this plugin's kind of thing, else None.
+def golem_identify(path: Path, settings: Settings, plugins: PluginSet) -> Identified | None:
+    """What the file or directory at `path` is, if it is this plugin's kind of thing, else None. `plugins` are all that
+    are enabled.
 
     Called by `golem-host check`, `golem-host models` and `golem-host pull`. Reads headers only. Answers with `problems`
     rather than raising when the file is of this kind but cannot be served; `ModelFileError` is taken as one problem.

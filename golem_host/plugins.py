@@ -52,14 +52,15 @@ class PluginSet:
         self.hook = manager.hook
 
     def ask(self, plugin: str, hook: str, **arguments: Any) -> list[Any]:
-        """The answer of one plugin in a list, empty when it has no such hook or answered None.
+        """The answer of one plugin in a list, empty when it has no such hook or answered None. The hook may ask for
+        `plugins`, which is this set.
 
         A fault inside the plugin is a PluginError that names it; errors meant for the operator pass.
         """
         module = self._manager.get_plugin(plugin)
         caller = self._manager.subset_hook_caller(hook, self._manager.get_plugins() - {module})
         try:
-            return caller(**arguments)
+            return caller(plugins=self, **arguments)
         except GolemError:
             raise
         except Exception as error:
@@ -102,23 +103,38 @@ def load(names: Iterable[str]) -> PluginSet:
     """Import the named plugins, and only those, and check them.
 
     Raises UsageError for a name that nothing installed has (and lists what there is), PluginError for a name that two
-    distributions claim, a module that fails to import, another hook version, or a hook that the host does not know.
+    distributions claim, a module that fails to import, another hook version, a hook that neither the host nor an
+    enabled plugin has, or one of a plugin's own that is there already.
     """
     available = installed()
     manager = pluggy.PluginManager(hookspecs.GROUP)
     manager.add_hookspecs(hookspecs)
-    infos = []
+    modules: list[tuple[PluginInfo, ModuleType]] = []
     for name in dict.fromkeys(names):
         info = _only(name, available)
         module = _import(info)
         _check_version(info, module)
+        _add_own_hooks(manager, info, module)
+        modules.append((info, module))
+    for info, module in modules:
         try:
-            manager.register(module, name)
+            manager.register(module, info.name)
             manager.check_pending()
         except (pluggy.PluginValidationError, ValueError) as error:
             raise PluginError(f"plugin {_who(info)}: {' '.join(str(error).split())}; {_UPDATE}") from error
-        infos.append(info)
-    return PluginSet(manager, infos)
+    return PluginSet(manager, [info for info, _ in modules])
+
+
+def _add_own_hooks(manager: pluggy.PluginManager, info: PluginInfo, module: ModuleType) -> None:
+    """Make known the hooks that a plugin has for other plugins."""
+    own = [name for name in dir(module) if manager.parse_hookspec_opts(module, name) is not None]
+    for name in own:
+        if hasattr(manager.hook, name):
+            raise PluginError(
+                f"plugin {_who(info)}: there is a hook {name!r} already; leave {info.name} out of --enable"
+            )
+    if own:
+        manager.add_hookspecs(module)
 
 
 _UPDATE = "install a release of it made for this golem-host, or leave it out of --enable"

@@ -103,6 +103,16 @@ def test_rope(native: CpuBackend, twin: CpuBackend, style: ops.RopeStyle, yarn: 
     agree(native, twin, build, {"x": activations(5, 3, 20), "positions": positions}, units=4096)
 
 
+def test_temperature(native: CpuBackend, twin: CpuBackend) -> None:
+    def build(x: Ref, positions: Ref) -> Ref:
+        return ops.temperature(x, positions, strength=0.1, period=300)
+
+    positions = np.array([0, 299, 300, 899, 900, 131071, 2**31 - 1], np.int32)
+    inputs = {"x": activations(7, 3, 21), "positions": positions}
+    agree(native, twin, build, inputs, units=1)
+    np.testing.assert_array_equal(run(native, build, inputs)[:2], inputs["x"][:2])
+
+
 @pytest.mark.parametrize("interleaved", [False, True])
 def test_rope_of_several_axes(native: CpuBackend, twin: CpuBackend, interleaved: bool) -> None:
     factors = weight("F32", 12, seed=9)

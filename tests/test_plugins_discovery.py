@@ -180,6 +180,54 @@ def test_a_hook_may_take_fewer_arguments(install):
     assert loaded.ask("short", "golem_identify", path="p", settings={}) == ["p"]
 
 
+OWNER = """
+from golem_host.api import hookimpl, hookspec
+
+GOLEM_HOST_API = 1
+
+@hookspec
+def golem_owner_words(count):
+    raise NotImplementedError
+
+@hookimpl
+def golem_models(settings, plugins):
+    return [word for _, words in plugins.each("golem_owner_words", count=2) for word in words]
+"""
+USER = """
+from golem_host.api import hookimpl
+
+GOLEM_HOST_API = 1
+
+@hookimpl(optionalhook=True)
+def golem_owner_words(count):
+    return ["NAME"] * count
+"""
+
+
+def test_a_plugin_has_hooks_for_others(install):
+    install("owner", OWNER)
+    install("user", USER)
+    for names in (["owner", "user"], ["user", "owner"]):
+        loaded = plugins.load(names)
+        assert loaded.each("golem_models", settings={}) == [("owner", ["user", "user"])]
+    assert plugins.load(["owner"]).each("golem_models", settings={}) == [("owner", [])]
+    assert plugins.load(["user"]).names == ("user",)
+
+
+def test_a_hook_of_a_plugin_that_is_not_enabled_is_unknown_unless_it_is_optional(install):
+    install("user", USER.replace("(optionalhook=True)", ""))
+    with pytest.raises(PluginError, match="unknown hook 'golem_owner_words'"):
+        plugins.load(["user"])
+
+
+@pytest.mark.parametrize("name", ["golem_owner_words", "golem_demo"])
+def test_a_hook_that_is_there_already_is_refused(install, name):
+    install("owner", OWNER)
+    install("other", OWNER.replace("golem_owner_words", name))
+    with pytest.raises(PluginError, match=rf"plugin other .*: there is a hook '{name}' already"):
+        plugins.load(["owner", "other"])
+
+
 def test_core_names_are_unique():
     names = [spec.name for spec in CORE]
     variables = [variable for spec in CORE for variable in spec.environment_names]

@@ -21,7 +21,7 @@ from numpy.typing import NDArray
 
 import golem_host.kernels
 
-ABI = 3
+ABI = 4
 """GOLEM_ABI of the header this binding was written for."""
 
 CDEF = """
@@ -97,6 +97,7 @@ class Op(IntEnum):
     MEAN = 26
     BLOCK_MAXIMA = 27
     ARG_LARGEST = 28
+    TEMPERATURE = 29
 
 
 class Act(IntEnum):

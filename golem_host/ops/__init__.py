@@ -16,6 +16,7 @@ from golem_host.ops.recording import Axis, Op, Recording, Ref, torch_op
 from golem_host.ops.rope import RopeStyle, Sections, Yarn, rope, rope_angles
 from golem_host.ops.slot_cache import Cache, CacheType
 from golem_host.ops.state import State
+from golem_host.ops.temperature import temperature
 from golem_host.ops.texts import mean, text_attention
 
 __all__ = [
@@ -63,6 +64,7 @@ __all__ = [
     "sigmoid_gate",
     "softcap",
     "swiglu",
+    "temperature",
     "text_attention",
     "torch_op",
 ]

@@ -18,11 +18,18 @@ import numpy as np
 from golem_host.testing import tiny_qwen35
 from golem_host.testing.random_blocks import random_blocks
 from golem_host.testing.tiny_gemma4 import Gemma4Shape, gemma4_keys, gemma4_tensors
+from golem_host.testing.tiny_variants import attention_biases, fused_attention, mistral3_keys, with_experts
 from golem_host.testing.tiny_vocab import Vocabulary, vocabulary
 from golem_host.weights.types import GgmlType
 
-ARCHITECTURES = ("llama", "gemma2", "gemma3", "gemma4", "qwen3", "qwen3moe", "qwen35", "qwen35moe")
+ARCHITECTURES = (
+    *("llama", "mistral3", "smollm3", "gemma2", "gemma3", "gemma4"),
+    *("qwen2", "qwen3", "qwen3moe", "qwen35", "qwen35moe"),
+)
 _GEMMA = ("gemma2", "gemma3")
+_LIKE_LLAMA = ("llama", "mistral3", "qwen2", "smollm3")
+"""Their heads share the width and have no norms."""
+_MIXTURES = ("llama", "qwen3moe", "qwen35moe")
 _TOKENIZERS = {"gemma2": "spm", "gemma3": "spm", "gemma4": "gemma4"}
 
 _RANDOM_BLOCKS = {
@@ -45,7 +52,7 @@ def tiny_gguf(
     kv_heads: int = 2,
     head_width: int | None = None,
     feed_forward: int | None = None,
-    experts: int = 8,
+    experts: int | None = None,
     experts_used: int = 3,
     context: int = 512,
     window: int = 32,
@@ -53,6 +60,7 @@ def tiny_gguf(
     rope_factors: bool = False,
     delta_net: Mapping[str, Any] | None = None,
     gemma4: Gemma4Shape | None = None,
+    fused: bool = False,
     tokenizer: str | None = None,
     shards: int = 1,
     metadata: Mapping[str, Any] | None = None,
@@ -63,22 +71,27 @@ def tiny_gguf(
     `architecture`: one of `ARCHITECTURES`. `quantization`: the ggml type of every matrix (norms and routers stay F32);
     `types` overrides it by tensor name without block prefix and suffix, {"token_embd": "Q8_0", "ffn_down": "Q6_K"}.
     Types without a quantizer hold random valid blocks; rows must be whole blocks, so give widths in multiples of 256
-    for K types. `layers`: 2 (gemma2, qwen35: 4; gemma3: 7; one full layer among others). `head_width`: width / heads
-    for llama, twice that for the families where it is free. `experts`, `experts_used`: of a mixture, whose
-    `feed_forward` is each expert's. `window`: keys a sliding gemma layer sees. `tied=False` adds `output.weight`.
-    `rope_factors`: Llama 3.1's `rope_freqs.weight`. `delta_net`: further sizes of a qwen35, members of
-    `tiny_qwen35.Shape`. `gemma4`: all sizes of a gemma4; E2B's structure of the sizes given by default. `tokenizer`:
-    "bpe" or "spm" (the family's own by default). `metadata` adds or replaces keys (None removes one); `extra_tensors`
-    are written as F32.
+    for K types. `layers`: 2 (gemma2, qwen35: 4; gemma3: 7; smollm3: 5; one layer unlike the others). `head_width`:
+    width / heads for llama and its like, twice that for the families where it is free. `experts` (8; Mixtral's for
+    llama, else none), `experts_used`: of a mixture, whose `feed_forward` is each expert's. `fused` stores queries, keys
+    and values as one `attn_qkv`. `window`: keys a sliding gemma layer sees; the context of mistral3 that it is scaled
+    from. `tied=False` adds `output.weight`. `rope_factors`: Llama 3.1's `rope_freqs.weight`. `delta_net`: further
+    sizes of a qwen35, members of `tiny_qwen35.Shape`. `gemma4`: all sizes of a gemma4; E2B's structure of the sizes
+    given by default. `tokenizer`: "bpe" or "spm" (the family's own by default). `metadata` adds or replaces keys (None
+    removes one); `extra_tensors` are written as F32.
 
     Raises ValueError for an unknown architecture or type, and for rows that are not whole blocks.
     """
     if architecture not in ARCHITECTURES:
         raise ValueError(f"unknown architecture {architecture!r}, expected one of {', '.join(ARCHITECTURES)}")
     if layers is None:
-        layers = {"gemma2": 4, "gemma3": 7, "qwen35": 4, "qwen35moe": 4}.get(architecture, 2)
+        layers = {"gemma2": 4, "gemma3": 7, "qwen35": 4, "qwen35moe": 4, "smollm3": 5}.get(architecture, 2)
+    if experts is None:
+        experts = 8 if architecture in ("qwen3moe", "qwen35moe") else 0
+    if experts and architecture not in _MIXTURES:
+        raise ValueError(f"{architecture} has no expert mixture")
     if head_width is None:
-        head_width = width // heads * (1 if architecture == "llama" else 2)
+        head_width = width // heads * (1 if architecture in _LIKE_LLAMA else 2)
     feed_forward = feed_forward or 2 * width
     if rope_factors and architecture != "llama":
         raise ValueError("rope factors belong to the llama architecture")
@@ -96,10 +109,10 @@ def tiny_gguf(
         "attention.layer_norm_rms_epsilon": 1e-6 if architecture != "llama" else 1e-5,
         "rope.freq_base": 10000.0 if architecture in ("llama", "gemma2") else 1e6,
     }
-    if architecture == "llama":
+    if architecture in ("llama", "mistral3", "smollm3"):
         keys["rope.dimension_count"] = head_width
         keys["vocab_size"] = len(words)
-    if architecture != "llama" or head_width != width // heads:
+    if architecture not in _LIKE_LLAMA or head_width != width // heads:
         keys["attention.key_length"] = head_width
         keys["attention.value_length"] = head_width
     if architecture in _GEMMA:
@@ -114,9 +127,10 @@ def tiny_gguf(
             sizes |= {"experts": experts, "experts_used": experts_used}
         shape = tiny_qwen35.Shape(layers, width, heads, kv_heads, head_width, feed_forward, **sizes)
         keys |= tiny_qwen35.keys_of(shape)
-    if architecture == "qwen3moe":
+    elif experts:
         keys["expert_count"] = experts
         keys["expert_used_count"] = experts_used
+    if architecture == "qwen3moe":
         keys["expert_feed_forward_length"] = feed_forward
     if architecture == "gemma4":
         gemma4 = gemma4 or Gemma4Shape(
@@ -124,10 +138,12 @@ def tiny_gguf(
             feed_forward=feed_forward, per_layer=width, window=window, context=context, tied=tied,
         )  # fmt: skip
         keys |= gemma4_keys(gemma4)
+    if architecture == "mistral3":
+        keys |= mistral3_keys(original_context=window)
     keys = {
         name if "." in name and name.startswith("general.") else f"{architecture}.{name}": v for name, v in keys.items()
     }
-    keys |= _tokenizer_keys(words)
+    keys |= tokenizer_keys(words)
     for name, value in (metadata or {}).items():
         keys[name] = value
 
@@ -140,8 +156,12 @@ def tiny_gguf(
         tensors = _tensors(
             random, architecture, len(words), layers, width, heads, kv_heads, head_width, feed_forward, tied
         )
-    if architecture == "qwen3moe":
-        tensors = _with_experts(random, tensors, experts)
+        if architecture == "qwen2":
+            tensors |= attention_biases(random, tensors)
+        if experts:
+            tensors = with_experts(random, tensors, experts)
+    if fused:
+        tensors = fused_attention(tensors)
     if rope_factors:
         tensors["rope_freqs.weight"] = llama3_rope_factors(head_width, original_context=64)
 
@@ -215,7 +235,8 @@ def encode(random: np.random.Generator, tensor: np.ndarray, kind: str) -> np.nda
     return blocks.reshape(tensor.shape[0], -1)
 
 
-def _tokenizer_keys(words: Vocabulary) -> dict[str, Any]:
+def tokenizer_keys(words: Vocabulary) -> dict[str, Any]:
+    """The metadata that holds a vocabulary and its chat template."""
     keys: dict[str, Any] = {"model": words.model, "tokens": words.tokens, "token_type": words.types}
     if words.scores is not None:
         keys["scores"] = words.scores
@@ -266,7 +287,7 @@ def _tensors(
             "ffn_up": matrix(feed_forward, width),
             "ffn_down": matrix(width, feed_forward, 2.0),
         }
-        if architecture not in ("llama", "gemma2"):
+        if architecture not in (*_LIKE_LLAMA, "gemma2"):
             block["attn_q_norm"] = norm(head_width, 1.5)
             block["attn_k_norm"] = norm(head_width, 1.5)
         if architecture in _GEMMA:
@@ -277,22 +298,6 @@ def _tensors(
     if not tied:
         tensors["output.weight"] = matrix(tokens, width, 0.3 if architecture in _GEMMA else 1.0)
     return tensors
-
-
-def _with_experts(random: np.random.Generator, tensors: dict[str, np.ndarray], experts: int) -> dict[str, np.ndarray]:
-    """The same with a router and a stack (experts, out, in) in the place of each feed-forward matrix."""
-    result: dict[str, np.ndarray] = {}
-    for name, tensor in tensors.items():
-        role = name.split(".")[2] if name.startswith("blk.") else ""
-        if role not in ("ffn_gate", "ffn_up", "ffn_down"):
-            result[name] = tensor
-            continue
-        if role == "ffn_gate":
-            router = random.standard_normal((experts, tensor.shape[1])) * 2 / math.sqrt(tensor.shape[1])
-            result[name.replace(role, "ffn_gate_inp")] = router.astype(np.float32)
-        stack = random.standard_normal((experts, *tensor.shape)) * tensor.std()
-        result[name.replace(role, f"{role}_exps")] = stack.astype(np.float32)
-    return result
 
 
 def _add(writer: gguf.GGUFWriter, name: str, value: Any) -> None:

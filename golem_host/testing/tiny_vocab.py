@@ -149,8 +149,24 @@ def gemma4(more: Sequence[str] = ()) -> Vocabulary:
     return Vocabulary("gemma4", tokens, types, scores=scores, merges=merges, keys=keys, chat_template=TURN_MARKS)
 
 
+_PRE = {
+    "llama": "smollm",
+    "mistral3": "tekken",
+    "qwen2": "qwen2",
+    "qwen3": "qwen2",
+    "qwen3moe": "qwen2",
+    "qwen35": "qwen35",
+    "qwen35moe": "qwen35",
+    "smollm3": "smaug-bpe",
+}
+"""The pre-tokenizer of the families whose files have byte-level BPE."""
+
+
 def vocabulary(architecture: str, tokenizer: str) -> Vocabulary:
-    """The vocabulary a family's files bring: "bpe" (SmolLM2, Qwen), "spm" (Llama 2, Gemma) or "gemma4"."""
+    """The vocabulary a family's files bring.
+
+    `tokenizer` is "bpe" (SmolLM2 and 3, Ministral 3, Qwen), "spm" (Llama 2, Gemma) or "gemma4".
+    """
     if architecture == tokenizer == "gemma4":
         return gemma4()
     if architecture in ("gemma2", "gemma3") and tokenizer == "spm":
@@ -175,8 +191,8 @@ def vocabulary(architecture: str, tokenizer: str) -> Vocabulary:
             "add_eos_token": False,
         }
         return sentencepiece(["<unk>", "<s>", "</s>"], ["<|im_start|>", "<|im_end|>"], keys, CHATML)
-    if architecture in ("llama", "qwen3", "qwen3moe", "qwen35", "qwen35moe") and tokenizer == "bpe":
-        pre = {"llama": "smollm", "qwen35": "qwen35", "qwen35moe": "qwen35"}.get(architecture, "qwen2")
+    pre = _PRE.get(architecture)
+    if pre is not None and tokenizer == "bpe":
         visible = () if architecture == "llama" else ("<think>", "</think>", "<tool_call>", "</tool_call>")
         return byte_bpe(pre, ["<|endoftext|>", "<|im_start|>", "<|im_end|>"], visible)
     raise ValueError(f"no tiny {tokenizer!r} tokenizer for architecture {architecture!r}")

@@ -105,6 +105,19 @@ class Tensor:
         shape = (len(data), self.shape[2])
         return Tensor(f"{self.name}[{index}]", shape, self.type_id, self.path, (self.type, data.reshape(-1)))
 
+    def part(self, first: int, count: int) -> Tensor:
+        """A view of `count` rows from `first` on; of a vector, values.
+
+        Raises GgufError for an unknown type and for a vector in blocks, ValueError for rows that are not there.
+        """
+        if not 0 <= first < first + count <= self.shape[0]:
+            raise ValueError(f"tensor '{self.name}' of shape {self.shape} has no {count} rows from {first} on")
+        if len(self.shape) == 1 and self.type.block_size > 1:
+            raise GgufError(self.path, f"tensor '{self.name}': a vector of type {self.type_name} cannot be cut")
+        data = self.data.reshape(self.shape[0], -1)[first : first + count]
+        name, shape = f"{self.name}[{first}:{first + count}]", (count, *self.shape[1:])
+        return Tensor(name, shape, self.type_id, self.path, (self.type, data.reshape(-1)))
+
     def _known(self) -> tuple[GgmlType, NDArray[np.uint8]]:
         if self.stored is None:
             raise GgufError(

@@ -215,6 +215,10 @@ def activations(kind: Act) -> Callable[[Maker, Any], Call]:
     return make
 
 
+def tempered(m: Maker) -> Call:
+    return Call([m.out(m.rows, m.n), m.x(m.rows, m.n), m.below(4)], [m.n, 2], [0.5])
+
+
 def maxima(m: Maker) -> Call:
     n = 20 * m.n
     return Call([m.out(m.rows, -(-n // MAXIMA_BLOCK)), m.x(m.rows, n + 1)], [n, n + 1])
@@ -244,6 +248,7 @@ CASES: dict[str, tuple[Op, Callable[[Maker], Call]]] = {
     "mul_row": (Op.MUL, elementwise(True)),
     "scale": (Op.SCALE, moved(0.3)),
     "softcap": (Op.SOFTCAP, moved(5.0)),
+    "temperature": (Op.TEMPERATURE, tempered),
     "select": (Op.SELECT, selected),
     "copy": (Op.COPY, moved()),
     "copy_part_of_groups": (Op.COPY, part_of_groups),

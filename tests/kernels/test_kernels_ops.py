@@ -261,6 +261,18 @@ def test_softcap(runner, rng, cap):
     assert np.allclose(out, cap * np.tanh(x.astype(np.float64) / cap), rtol=6 * EPS, atol=0)
 
 
+def test_temperature(runner, rng):
+    """Exactly what the formula gives in double; a position before the first fails the command."""
+    x, positions, out = floats(rng, 4, 21), np.array([0, 9, 10, 2**31 - 1], np.int32), np.zeros((4, 21), np.float32)
+    runner.run(Op.TEMPERATURE, 4, [out, x, positions], [21, 10], [0.1])
+    factors = 1 + np.float64(np.float32(0.1)) * np.log(positions // 10 + 1.0)
+    assert np.array_equal(out, x * factors.astype(np.float32)[:, None])
+    out[:], positions[1] = 0, -1
+    with pytest.raises(KernelError, match="position"):
+        runner.run(Op.TEMPERATURE, 4, [out, x, positions], [21, 10], [0.1])
+    assert not out.any()
+
+
 def test_rows(runner, weight_type, make_weights, rng):
     """Exactly gguf-py's values."""
     weights = make_weights(rng, weight_type, 9, 512)
@@ -331,6 +343,8 @@ def test_select_counts_the_live_rows_of_its_source(runner, rng):
         (Op.MUL, [-1, 0], [], "size"),
         (Op.SOFTCAP, [8], [0], "size"),
         (Op.SCALE, [2**60], [1], "size"),
+        (Op.TEMPERATURE, [8, 0], [1], "size"),
+        (Op.TEMPERATURE, [8, 2**31], [1], "size"),
     ],
 )
 def test_refuses_bad_constants(runner, op, ints, constants, text):
@@ -355,6 +369,7 @@ def test_refuses_bad_constants(runner, op, ints, constants, text):
         (Op.MUL, [512, 0], []),
         (Op.SCALE, [512], [0.3]),
         (Op.SOFTCAP, [512], [30.0]),
+        (Op.TEMPERATURE, [512, 7], [0.3]),
         (Op.COPY, [512], []),
     ],
 )
@@ -368,6 +383,7 @@ def test_rows_alone_equal_rows_together(runner, rng, op, ints, constants):
             Op.ROWS: [ids[rows], y],
             Op.SELECT: [y, ids[rows]],
             Op.ROPE_ANGLES: [ids[rows], None],
+            Op.TEMPERATURE: [x[rows], ids[rows]],
             Op.ROPE: [x[rows], np.ascontiguousarray(y[rows, :128])],
             Op.RMS_NORM: [x[rows], y[0]],
         }.get(op, [x[rows], y[rows]])

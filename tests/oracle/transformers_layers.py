@@ -1,14 +1,14 @@
 """transformers as an oracle: a GGUF's weights in the model class of its family, float32, eager attention.
 
 Run by the oracle interpreter (transformers, torch, gguf). A request (serving.py): `model` (path of a GGUF whose family
-is a key of CLASSES), `tokens` (ids), `output` (npz path). The npz holds float32 arrays (tokens, features), named as
-llama.cpp names them: `attn_out-N` (after the output projection), `ffn_out-N`, `l_out-N` (the stream after block N),
-`result_norm`, `logits`.
+is a key of CLASSES; one of family llama with experts is mixtral), `tokens` (ids), `output` (npz path). The npz holds
+float32 arrays (tokens, features), named as llama.cpp names them: `attn_out-N` (after the output projection),
+`ffn_out-N`, `l_out-N` (the stream after block N), `result_norm`, `logits`.
 
-What the GGUF converter changed is undone: llama's query and key rows are taken out of their interleaved order, Gemma's
-norm weights lose the 1 that was added. `rope_freqs.weight` divides the rotary frequencies. Where ggml, and this host
-after it, keeps half precision, so does this pass: in attention, and for the tanh GELU's argument and result. Without
-that the two would differ by 1e-3 and hide smaller faults.
+What the GGUF converter changed is undone: query and key rows of llama and its like are taken out of their interleaved
+order, Gemma's norm weights lose the 1 that was added. `rope_freqs.weight` divides the rotary frequencies. Where ggml,
+and this host after it, keeps half precision, so does this pass: in attention, and for the tanh GELU's argument and
+result. Without that the two would differ by 1e-3 and hide smaller faults.
 """
 
 from __future__ import annotations
@@ -29,22 +29,36 @@ from transformers import (
     Gemma3TextConfig,
     LlamaConfig,
     LlamaForCausalLM,
+    Ministral3Config,
+    Ministral3ForCausalLM,
+    MixtralConfig,
+    MixtralForCausalLM,
     PreTrainedModel,
+    Qwen2Config,
+    Qwen2ForCausalLM,
     Qwen3Config,
     Qwen3ForCausalLM,
     Qwen3MoeConfig,
     Qwen3MoeForCausalLM,
+    SmolLM3Config,
+    SmolLM3ForCausalLM,
 )
 
 CLASSES = {
     "llama": (LlamaConfig, LlamaForCausalLM),
     "gemma2": (Gemma2Config, Gemma2ForCausalLM),
+    "mixtral": (MixtralConfig, MixtralForCausalLM),
     "gemma3": (Gemma3TextConfig, Gemma3ForCausalLM),
+    "mistral3": (Ministral3Config, Ministral3ForCausalLM),
+    "qwen2": (Qwen2Config, Qwen2ForCausalLM),
     "qwen3": (Qwen3Config, Qwen3ForCausalLM),
     "qwen3moe": (Qwen3MoeConfig, Qwen3MoeForCausalLM),
     **gemma4.CLASSES,
     **qwen35.CLASSES,
+    "smollm3": (SmolLM3Config, SmolLM3ForCausalLM),
 }
+INTERLEAVED = ("llama", "mistral3", "mixtral", "smollm3")
+"""Families whose query and key rows the converter reorders."""
 BLOCK_NAMES = {
     "attn_norm": "input_layernorm",
     "attn_q": "self_attn.q_proj",
@@ -72,6 +86,8 @@ def build(path: str) -> PreTrainedModel:
     keys = {name: field.contents() for name, field in reader.fields.items() if not name.startswith("tokenizer.")}
     architecture = keys["general.architecture"]
     keys = {name.removeprefix(architecture + "."): value for name, value in keys.items()}
+    if architecture == "llama" and keys.get("expert_count"):
+        architecture = "mixtral"
     tensors = {
         tensor.name.removesuffix(".weight"): gguf.quants.dequantize(tensor.data, tensor.tensor_type)
         for tensor in reader.tensors
@@ -89,15 +105,15 @@ def build(path: str) -> PreTrainedModel:
         if architecture in GEMMA and "norm" in name:
             tensor = tensor - 1
         if name.startswith("blk."):
-            _, layer, role = name.split(".")
-            if architecture == "llama" and role in heads:
+            _, layer, role, *bias = name.split(".")
+            if architecture in INTERLEAVED and role in heads:
                 rows, columns = tensor.shape
                 tensor = tensor.reshape(heads[role], rows // heads[role] // 2, 2, columns).swapaxes(1, 2)
                 tensor = tensor.reshape(rows, columns)
             if role.endswith("_exps"):
                 state |= experts(layer, role, tensors)
             else:
-                state[f"model.layers.{layer}.{names[role]}.weight"] = tensor
+                state[f"model.layers.{layer}.{names[role]}.{''.join(bias) or 'weight'}"] = tensor
         elif name == "rope_freqs":
             model.model.rotary_emb.inv_freq /= torch.from_numpy(tensor.copy())
         else:
@@ -190,6 +206,29 @@ def settings(architecture: str, keys: dict[str, Any], tensors: dict[str, np.ndar
         }
     if architecture in qwen35.CLASSES:
         result |= qwen35.settings(keys)
+    if architecture == "mixtral":
+        result |= {
+            "num_local_experts": keys["expert_count"],
+            "num_experts_per_tok": keys["expert_used_count"],
+            "sliding_window": None,
+            "experts_implementation": "eager",
+        }
+    if architecture == "mistral3":
+        rope |= {
+            "original_max_position_embeddings": keys["rope.scaling.original_context_length"],
+            "beta_fast": keys["rope.scaling.yarn_beta_fast"],
+            "beta_slow": keys["rope.scaling.yarn_beta_slow"],
+            "mscale": 1.0,
+            "mscale_all_dim": keys["rope.scaling.yarn_log_multiplier"],
+            "llama_4_scaling_beta": keys["attention.temperature_scale"],
+        }
+    if architecture == "qwen2":
+        del result["head_dim"]
+    if architecture == "smollm3":
+        result |= {
+            "no_rope_layers": [int((layer + 1) % 4 != 0) for layer in range(keys["block_count"])],
+            "pad_token_id": None,
+        }
     if architecture == "gemma3":
         period = keys.get("attention.sliding_window_pattern", 6)
         sliding = {"rope_type": "default", "rope_theta": keys.get("rope.freq_base_swa", 10000.0)}

@@ -21,7 +21,10 @@ from golem_host_chat.passes import Columns, Passes
 from golem_host_chat.sampling_params import SamplingParams
 from test_engine import GREEDY, Engine
 
-CHECKPOINTS = {"llama": "Q8_0", "qwen3": "Q4_1", "gemma2": "Q8_0", "gemma3": "F32", "gemma4": "F32", "qwen3moe": "Q4_0"}
+CHECKPOINTS = {
+    **{"llama": "Q8_0", "mistral3": "Q8_0", "smollm3": "F16", "qwen2": "Q4_0", "qwen3": "Q4_1", "qwen3moe": "Q4_0"},
+    **{"gemma2": "Q8_0", "gemma3": "F32", "gemma4": "F32"},
+}
 """Family and type of the weights; Q8_0 and Q4_1 activations are rounded in blocks of 32."""
 LAYER_NEAR = 4e-4
 """Root mean square of the difference to the CPU's over that of the values, a layer, with float weights: queries, keys,
@@ -47,7 +50,14 @@ def cpu() -> CpuBackend:
 @pytest.fixture(scope="module", params=list(CHECKPOINTS))
 def checkpoint(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Path:
     path = tmp_path_factory.mktemp("tiny") / f"{request.param}.gguf"
-    return tiny_gguf(path, request.param, quantization=CHECKPOINTS[request.param], window=8, context=256)
+    return tiny_gguf(
+        path,
+        request.param,
+        quantization=CHECKPOINTS[request.param],
+        window=8,
+        context=256,
+        fused=request.param == "qwen2",
+    )
 
 
 @pytest.mark.parametrize("family", list(CHECKPOINTS))

@@ -199,6 +199,19 @@ def test_rope(
     agree(vulkan, twin, build, {"x": activations(8, 3, 50), "positions": positions}, units=8)
 
 
+def test_temperature(vulkan: VulkanBackend, twin: CpuBackend) -> None:
+    def build(x: Ref, positions: Ref) -> Ref:
+        return ops.temperature(x, positions, strength=0.7, period=3)
+
+    spread = [0, 2, 3, 8, 9, *(2 ** np.arange(5, 31)), 2**31 - 1]
+    inputs = {"x": activations(len(spread), 3, 21), "positions": np.array(spread, np.int32)}
+    agree(vulkan, twin, build, inputs, units=2)
+    np.testing.assert_array_equal(run(vulkan, build, inputs)[:2], inputs["x"][:2])
+    inputs["positions"][4] = -1
+    with pytest.raises(IndexError):
+        run(vulkan, build, inputs)
+
+
 @pytest.mark.parametrize("interleaved", [False, True])
 def test_rope_of_several_axes(vulkan: VulkanBackend, twin: CpuBackend, interleaved: bool) -> None:
     factors = weight("F32", 12, seed=9)

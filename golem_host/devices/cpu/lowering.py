@@ -28,6 +28,7 @@ from golem_host.ops.norm import L2Norm, LayerNorm, RmsNorm
 from golem_host.ops.recording import Axis, Command, Ref
 from golem_host.ops.rope import Rope, RopeAngles
 from golem_host.ops.slot_cache import CacheType
+from golem_host.ops.temperature import Temperature
 from golem_host.ops.texts import Mean, TextAttention
 from golem_host.weights.tensor import Tensor
 
@@ -240,6 +241,10 @@ def _scale(_: Lowering, op: Scale, out: Ref, x: Ref) -> Step:
     return _step(Kernel.SCALE, out, [out, x], [out.width], [op.factor])
 
 
+def _temperature(_: Lowering, op: Temperature, out: Ref, x: Ref, at: Ref) -> Step:
+    return _step(Kernel.TEMPERATURE, out, [out, x, at], [out.width, op.period], [op.strength])
+
+
 def _softcap(_: Lowering, op: Softcap, out: Ref, x: Ref) -> Step:
     return _step(Kernel.SOFTCAP, out, [out, x], [out.width], [op.cap])
 
@@ -286,6 +291,7 @@ _LOWER: dict[type, Callable[..., Step]] = {
     Add: _add,
     Scale: _scale,
     Softcap: _softcap,
+    Temperature: _temperature,
     Select: _select,
     TextAttention: _text_attention,
     Mean: _mean,

@@ -14,6 +14,7 @@ from golem_host.devices.vulkan.state import VulkanState
 from golem_host.ops.attention import Attention
 from golem_host.ops.embedding import Rows, Select
 from golem_host.ops.recording import Axis, Command, Ref
+from golem_host.ops.temperature import Temperature
 from golem_host.ops.texts import Mean
 
 
@@ -53,6 +54,8 @@ class Checks:
                 bound(ids, table.shape[0], f"a row of {table.name}")
             elif isinstance(command.op, Select):
                 bound(command.inputs[1], command.inputs[0].axis, "a row of the pass")
+            elif isinstance(command.op, Temperature):
+                bound(command.inputs[1], 1 << 31, "a position")
             elif isinstance(command.op, Mean):
                 x, first, count = command.inputs
                 if {first.root, count.root} <= given:

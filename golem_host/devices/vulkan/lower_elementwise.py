@@ -13,6 +13,7 @@ from golem_host.ops.gate import Gate
 from golem_host.ops.narrow import Narrow
 from golem_host.ops.norm import L2Norm, LayerNorm, RmsNorm
 from golem_host.ops.recording import Axis, Ref
+from golem_host.ops.temperature import Temperature
 from golem_host.weights.tensor import Tensor
 
 THREADS = 128
@@ -94,6 +95,10 @@ def _scale(_: Lowering, op: Scale, out: Ref, x: Ref) -> list[Dispatch]:
     return by_value("scale", out, [x], [float(op.factor)], in_place=(x,))
 
 
+def _temperature(_: Lowering, op: Temperature, out: Ref, x: Ref, at: Ref) -> list[Dispatch]:
+    return by_value("temperature", out, [x, at], [op.period, float(op.strength)], in_place=(x,))
+
+
 def _softcap(_: Lowering, op: Softcap, out: Ref, x: Ref) -> list[Dispatch]:
     return by_value("softcap", out, [x], [float(op.cap)], in_place=(x,))
 
@@ -129,6 +134,7 @@ LOWER: dict[type, Lower] = {
     Add: _add,
     Scale: _scale,
     Softcap: _softcap,
+    Temperature: _temperature,
     Decay: _decay,
     Narrow: _narrow,
     Select: _select,

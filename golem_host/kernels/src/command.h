@@ -81,6 +81,7 @@ int run_add(const Command &c);
 int run_mul(const Command &c);
 int run_scale(const Command &c);
 int run_softcap(const Command &c);
+int run_temperature(const Command &c);
 int run_select(const Command &c);
 int run_copy(const Command &c);
 int run_route(const Command &c);

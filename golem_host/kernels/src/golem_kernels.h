@@ -17,7 +17,7 @@
 
 #include <stdint.h>
 
-#define GOLEM_ABI 3
+#define GOLEM_ABI 4
 
 #ifdef __cplusplus
 extern "C" {
@@ -173,7 +173,11 @@ enum golem_op {
   GOLEM_OP_BLOCK_MAXIMA = 27,
   /* out int32[R] = where the first largest of the first n values of x[R,width] is; -1 where they are not all finite.
    * p: 0 out, 1 x, 2 the block maxima of x.  i: 0 n, 1 width. */
-  GOLEM_OP_ARG_LARGEST = 28
+  GOLEM_OP_ARG_LARGEST = 28,
+  /* out[R,n] = x * (1 + strength * ln(1 + position / period)), a division of integers.  May work in place.
+   * p: 0 out, 1 x, 2 position int32[R].  i: 0 n, 1 period (1..2^31-1).  f: 0 strength.
+   * GOLEM_E_POSITION (negative): nothing written. */
+  GOLEM_OP_TEMPERATURE = 29
 };
 
 enum golem_act {      /* how one row of n activations is stored; the bytes are private to the library */

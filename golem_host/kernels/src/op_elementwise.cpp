@@ -117,4 +117,21 @@ int run_softcap(const Command &c) {
   return unary(c, 2.0, [&](float *out, const float *x, int64_t n) { kernels().softcap(out, x, c.f(0), n); });
 }
 
+int run_temperature(const Command &c) {
+  const int64_t n = c.i(0), period = c.i(1);
+  if (!c.pointers(3)) return GOLEM_E_NULL;
+  if (!sizes_fit(n) || period <= 0 || period >= int64_t{1} << 31) return GOLEM_E_SHAPE;
+  const int32_t *positions = c.in<int32_t>(2);
+  for (int64_t r = 0; r < c.rows; r++)
+    if (positions[r] < 0) return GOLEM_E_POSITION;
+  c.share(c.rows, 0.25 * static_cast<double>(n), [&](int64_t begin, int64_t end) {
+    for (int64_t r = begin; r < end; r++) {
+      const double turns = static_cast<double>(positions[r] / period + 1);
+      const float factor = static_cast<float>(1.0 + static_cast<double>(c.f(0)) * std::log(turns));
+      kernels().scale(c.out<float>(0) + r * n, c.in<float>(1) + r * n, factor, n);
+    }
+  });
+  return GOLEM_OK;
+}
+
 }  // namespace golem

@@ -38,9 +38,10 @@ int (*const kOps[])(const Command &) = {
     golem::run_mean,
     golem::run_block_maxima,
     golem::run_arg_largest,
+    golem::run_temperature,
 };
 constexpr int32_t kOpCount = sizeof kOps / sizeof kOps[0];
-static_assert(kOpCount == GOLEM_OP_ARG_LARGEST + 1, "one entry per opcode");
+static_assert(kOpCount == GOLEM_OP_TEMPERATURE + 1, "one entry per opcode");
 
 }  // namespace
 

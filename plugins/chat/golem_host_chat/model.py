@@ -16,6 +16,7 @@ from golem_host.ops import CacheType
 from golem_host.weights.gguf import Gguf, open_gguf
 from golem_host.weights.quantization import quantization_name
 from golem_host_chat.families import Family, family_of
+from golem_host_chat.families.third_party import Brought
 from golem_host_chat.passes import cache_bytes, state_bytes
 
 if TYPE_CHECKING:
@@ -35,8 +36,17 @@ class ChatModel(Model):
     plugin = "chat"
     capabilities = ("completion",)
 
-    def __init__(self, path: Path, *, name: str | None = None, device: str = "cpu") -> None:
+    def __init__(
+        self,
+        path: Path,
+        *,
+        name: str | None = None,
+        device: str = "cpu",
+        families: Mapping[str, Brought] | None = None,
+    ) -> None:
+        """`families` are those of other plugins."""
         self.device = device
+        self.families = families
         self.name = name or model_name(path)
         self._read(path)
 
@@ -122,14 +132,13 @@ class ChatModel(Model):
             licence = info.get("general.license")
             return shown if not licence else {**shown, "license": licence}
 
-    @staticmethod
     @contextmanager
-    def _opened(path: Path) -> Iterator[tuple[Gguf, Family]]:
+    def _opened(self, path: Path) -> Iterator[tuple[Gguf, Family]]:
         with open_gguf(path) as gguf:
             kind = gguf.string("general.type", "model")
             if kind != "model":
                 raise ModelFileError(path, f"this is a GGUF of type '{kind}', not a language model")
-            yield gguf, family_of(gguf)
+            yield gguf, family_of(gguf, self.families)
 
 
 def model_name(path: Path) -> str:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -11,12 +11,14 @@ from golem_host.api import (
     Identified,
     Model,
     ModelFileError,
+    PluginSet,
     Route,
     Setting,
     Settings,
     UsageError,
     Workload,
     hookimpl,
+    hookspec,
 )
 from golem_host.config import choice, device, duration, integer, named_path
 
@@ -40,6 +42,18 @@ DEMO = DemoModel(
     bytes=98_362_432,
     licence="Apache-2.0",
 )
+
+
+@hookspec
+def golem_chat_families() -> Mapping[str, str]:
+    """Model families of another plugin: `general.architecture` of their files, and where each is
+    (`package.module:Class`, a `golem_host_chat.families.Family`).
+
+    Called when models are named or looked at; a family's module is imported with the first file of that family. A
+    plugin marks its own with `@hookimpl(optionalhook=True)`, so that it loads without this one, too. docs/families.md
+    has a whole example.
+    """
+    raise NotImplementedError
 
 
 @hookimpl
@@ -91,7 +105,9 @@ def golem_settings() -> Sequence[Setting]:
 
 
 @hookimpl
-def golem_models(settings: Settings) -> Sequence[Model]:
+def golem_models(settings: Settings, plugins: PluginSet) -> Sequence[Model]:
+    from golem_host_chat.families import ARCHITECTURES
+    from golem_host_chat.families.third_party import brought
     from golem_host_chat.model import ChatModel
 
     where = settings["chat-device"] or settings["device"]
@@ -99,8 +115,11 @@ def golem_models(settings: Settings) -> Sequence[Model]:
         raise UsageError(
             "vulkan-layers says how much of a chat model a Vulkan device takes: give --device vulkan as well"
         )
-    folder = settings["model-folder"]
-    return [ChatModel(given.find(folder), name=given.name, device=where) for given in settings["chat-model"]]
+    folder, families = settings["model-folder"], brought(plugins, ARCHITECTURES)
+    return [
+        ChatModel(given.find(folder), name=given.name, device=where, families=families)
+        for given in settings["chat-model"]
+    ]
 
 
 @hookimpl
@@ -111,16 +130,18 @@ def golem_routes() -> Sequence[Route]:
 
 
 @hookimpl
-def golem_identify(path: Path, settings: Settings) -> Identified | None:
+def golem_identify(path: Path, settings: Settings, plugins: PluginSet) -> Identified | None:
     """A GGUF language model, served or refused with the reason; no encoder of texts."""
     from golem_host.weights.gguf import open_gguf
     from golem_host.weights.quantization import quantization_name
+    from golem_host_chat.families import ARCHITECTURES
+    from golem_host_chat.families.third_party import brought
     from golem_host_chat.model import ChatModel
 
     if not path.is_file() or path.suffix.lower() != ".gguf":
         return None
     try:
-        model = ChatModel(path)
+        model = ChatModel(path, families=brought(plugins, ARCHITECTURES))
         model.check()
     except ModelFileError as error:
         try:

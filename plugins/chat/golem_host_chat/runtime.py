@@ -56,7 +56,7 @@ class ChatRuntime:
             log.warning("%s; chat is refused, completion works", error.message)
         backend = self._backend(device, settings)
         self.passes = Passes(
-            family_of(self._gguf),
+            family_of(self._gguf, model.families),
             backend,
             slots=self.slots,
             context=context,

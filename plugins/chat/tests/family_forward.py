@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
@@ -10,15 +11,19 @@ from numpy.typing import NDArray
 
 from golem_host.weights.gguf import open_gguf
 from golem_host_chat.families import family_of
+from golem_host_chat.families.third_party import Brought
 from golem_host_chat.passes import cells_of, record
 
 Arrays = dict[str, NDArray[np.float32]]
 
 
-def forward(path: Path, tokens: list[int], backend: Any, *, chunk: int = 512) -> Arrays:
-    """Named intermediates and `logits`, (tokens, features), of all tokens, read in pieces of `chunk`."""
+def forward(
+    path: Path, tokens: list[int], backend: Any, *, chunk: int = 512, others: Mapping[str, Brought] | None = None
+) -> Arrays:
+    """Named intermediates and `logits`, (tokens, features), of all tokens, read in pieces of `chunk`; `others` are
+    families of other plugins."""
     with open_gguf(path) as gguf:
-        family = family_of(gguf)
+        family = family_of(gguf, others)
         caches: list[Any] = [
             backend.cache(
                 slots=1,

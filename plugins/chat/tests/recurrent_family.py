@@ -17,7 +17,7 @@ from golem_host.weights.gguf import Gguf
 from golem_host.weights.tensor import Tensor
 from golem_host.weights.types import GgmlType
 from golem_host_chat.families import Batch, CacheSpec, Family, StateSpec
-from golem_host_chat.families.llama import Llama
+from golem_host_chat.families.llama import Dense, Llama
 
 TAPS, WINDOW = 4, 8
 HEADS, KEY_DIM, VALUE_DIM = 4, 32, 16
@@ -47,7 +47,8 @@ class Recurrent(Family):
         conv, delta = batch.states
         x = ops.rows(self._llama._embeddings, batch.tokens)
         h = ops.causal_conv(ops.rms_norm(x, block.attn_norm, eps), self._taps, conv, batch.slots, batch.positions)
-        qkv = ops.l2_norm(block.up(h), 2, KEY_DIM, eps)
+        assert isinstance(block.feed_forward, Dense)
+        qkv = ops.l2_norm(block.feed_forward.up(h), 2, KEY_DIM, eps)
         kept, beta = (ops.sigmoid(ops.narrow(h, first, HEADS)) for first in (0, HEADS))
         mixed = ops.gated_delta(qkv, kept, beta, delta, batch.slots, batch.positions, key_heads=1)
         x = ops.add(x, block.attn_output(mixed))

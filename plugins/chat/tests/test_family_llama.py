@@ -56,6 +56,27 @@ def test_layers(tmp_path: Path, oracle: Oracle, each_backend: CpuBackend, option
 
 @pytest.mark.oracle
 @pytest.mark.parametrize(
+    "options",
+    [
+        pytest.param({"experts": 8, "experts_used": 2}, id="two-of-eight"),
+        pytest.param({"experts": 4, "experts_used": 1, "tied": False, "feed_forward": 96}, id="one-of-four"),
+    ],
+)
+def test_layers_of_mixtral(tmp_path: Path, oracle: Oracle, each_backend: CpuBackend, options: dict) -> None:
+    path = tiny_gguf(tmp_path / "tiny.gguf", "llama", tokenizer="spm", **options)
+    check_layers(path, oracle, each_backend, TOKENS)
+    check_float_logits(path, oracle, each_backend, TOKENS)
+
+
+@pytest.mark.oracle
+@pytest.mark.parametrize("name", ["Q4_0", "Q8_0", "Q4_K", "Q6_K"])
+def test_logits_of_quantized_mixtral(tmp_path: Path, oracle: Oracle, each_backend: CpuBackend, name: str) -> None:
+    path = tiny_gguf(tmp_path / "tiny.gguf", "llama", experts=8, width=256, quantization=name)
+    check_quantized_logits(path, oracle, each_backend, TOKENS)
+
+
+@pytest.mark.oracle
+@pytest.mark.parametrize(
     "types",
     [
         pytest.param({"quantization": "Q4_1", "types": {"token_embd": "Q8_0"}}, id="smollm2-mix"),
@@ -135,13 +156,15 @@ def test_an_unknown_tensor_is_named_once_and_skipped(
 @pytest.mark.parametrize(
     ("metadata", "message"),
     [
-        ({"llama.expert_count": 8}, "expert_count"),
+        ({"llama.expert_count": 8}, "expert_used_count"),
+        ({"llama.expert_count": 8, "llama.expert_used_count": 2}, "blk.0.ffn_gate_inp.weight"),
+        ({"llama.expert_shared_count": 1}, "expert_shared_count"),
         ({"llama.expert_count": [0, 0]}, "expert_count"),
         ({"llama.expert_count": "8"}, "expert_count"),
         ({"llama.rope.scaling.type": "longrope"}, "longrope"),
         ({"llama.rope.dimension_count": 8}, "rope"),
         ({"llama.attention.head_count_kv": 3}, "3 key heads"),
-        ({"llama.block_count": 3}, "blk.2.attn_norm.weight"),
+        ({"llama.block_count": 3}, "blk.2.attn_q.weight"),
         ({"llama.embedding_length": 128, "llama.rope.dimension_count": 32}, "token_embd.weight"),
         ({"llama.feed_forward_length": 256}, "blk.0.ffn_gate.weight"),
         ({"llama.context_length": None}, "llama.context_length"),

@@ -99,7 +99,7 @@ def test_blocks_that_predict_further_tokens_are_skipped_without_a_word(
         ({"qwen35.rope.dimension_sections": [3.0, 3.0, 2.0]}, "three or four counts"),
         ({"qwen35.nextn_predict_layers": 4}, "'qwen35.nextn_predict_layers' is 4; a number from 0 to 3"),
         ({"qwen35.full_attention_interval": 0}, "'qwen35.full_attention_interval' is 0"),
-        ({"qwen35.full_attention_interval": 2}, "blk.1.attn_q.weight"),
+        ({"qwen35.full_attention_interval": 2}, "blk.1.attn_qkv.weight"),
         ({"qwen35.attention.recurrent_layers": [True] * 3}, "holds 3 bool; 4 truth values"),
         ({"qwen35.attention.recurrent_layers": [1, 1, 1, 0]}, "4 truth values are expected"),
         ({"qwen35.attention.value_length": 16}, "'qwen35.attention.value_length' is 16, keys have 32"),

@@ -8,6 +8,7 @@ from typing import Any
 
 import pytest
 
+from golem_host import plugins
 from golem_host.api import Job, ModelFileError
 from golem_host.config import CORE, Settings, resolve
 from golem_host.devices.cpu import CpuBackend
@@ -32,6 +33,8 @@ SETTINGS: dict[str, Any] = {
     "threads": 1,
     "repack": True,
 }
+
+PLUGINS = plugins.load(["chat"])
 
 
 @pytest.fixture
@@ -102,7 +105,7 @@ def test_heads_that_do_not_fit_the_cache_are_refused(tmp_path: Path, device: Dev
     settings = {**SETTINGS, "kv-type": "q8_0"}
     with pytest.raises(ModelFileError, match="--kv-type q8_0: .*blocks of 32 values; 16 is no multiple of 32, use f16"):
         ChatModel(path).load(device, settings, lambda share: None)
-    found = golem_identify(path, Settings([], settings, {}))
+    found = golem_identify(path, Settings([], settings, {}), PLUGINS)
     assert found is not None and found.family == "llama" and "--kv-type q8_0" in found.problems[0]
 
 
@@ -140,13 +143,13 @@ def test_what_loading_refuses_is_told_without_loading(tmp_path: Path, device: De
     tiny_gguf(path, metadata={key: value})
     with pytest.raises(ModelFileError) as refused:
         load(path, device)
-    found = golem_identify(path, Settings([], SETTINGS, {}))
+    found = golem_identify(path, Settings([], SETTINGS, {}), PLUGINS)
     assert found is not None and found.problems == (refused.value.message,)
 
 
 def test_a_damaged_template_is_no_reason_to_refuse_the_file(tmp_path: Path) -> None:
     tiny_gguf(tmp_path / "m.gguf", metadata={"tokenizer.chat_template": "{% if %}"})
-    found = golem_identify(tmp_path / "m.gguf", Settings([], SETTINGS, {}))
+    found = golem_identify(tmp_path / "m.gguf", Settings([], SETTINGS, {}), PLUGINS)
     assert found is not None and not found.problems
 
 
@@ -205,23 +208,25 @@ def test_a_model_is_found_by_its_name_in_the_model_folder(tmp_path: Path) -> Non
         settings = resolve(
             [*CORE, *golem_settings()], {"chat-model": [written], "model-folder": [str(tmp_path)]}, {}, None
         )
-        assert [model.name for model in golem_models(settings)] == ["small"]
+        assert [model.name for model in golem_models(settings, PLUGINS)] == ["small"]
     # A settings file elsewhere, whose paths are relative to it, names it the same way.
     file = tmp_path / "elsewhere" / "golem.toml"
     file.parent.mkdir()
     file.write_text('chat-model = ["small"]\n')
     flags = {"model-folder": [str(tmp_path)]}
-    assert [model.name for model in golem_models(resolve([*CORE, *golem_settings()], flags, {}, file))] == ["small"]
+    assert [model.name for model in golem_models(resolve([*CORE, *golem_settings()], flags, {}, file), PLUGINS)] == [
+        "small"
+    ]
     file.write_text('chat-model = ["smal"]\n')
     with pytest.raises(ModelFileError, match="^smal: neither here nor in the model folder"):
-        golem_models(resolve([*CORE, *golem_settings()], flags, {}, file))
+        golem_models(resolve([*CORE, *golem_settings()], flags, {}, file), PLUGINS)
 
 
 def test_layers_for_a_vulkan_device_want_one(tmp_path: Path) -> None:
     flags = {"chat-model": [str(tiny_gguf(tmp_path / "m.gguf"))], "vulkan-layers": ["2"]}
     with pytest.raises(UsageError, match="--device vulkan"):
-        golem_models(resolve([*CORE, *golem_settings()], flags, {}, None))
+        golem_models(resolve([*CORE, *golem_settings()], flags, {}, None), PLUGINS)
     on_device = {**flags, "chat-device": ["vulkan"]}
-    assert [model.device for model in golem_models(resolve([*CORE, *golem_settings()], on_device, {}, None))] == [
-        "vulkan"
-    ]
+    assert [
+        model.device for model in golem_models(resolve([*CORE, *golem_settings()], on_device, {}, None), PLUGINS)
+    ] == ["vulkan"]

@@ -64,6 +64,13 @@ float log1p_of(float y) {
   return 2.0 * fma(p, t, t);
 }
 
+// log(n) for n >= 1
+float log_of(uint n) {
+  const int exponent = findMSB(n);
+  precise float y = float(n - (1u << exponent)) / float(1u << exponent);
+  return fma(float(exponent), 0.69314718, log1p_of(y));
+}
+
 // log(1 + e^x)
 float softplus_of(float x) {
   precise float y = max(x, 0.0) + log1p_of(exp_of(-abs(x)));

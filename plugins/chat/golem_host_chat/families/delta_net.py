@@ -168,10 +168,13 @@ class GatedAttention:
     @classmethod
     def of(cls, weights: Weights, name: str, hp: Hparams) -> GatedAttention:
         """The tensors of block `name`."""
+        q, k, v = weights.qkv(
+            name, 2 * hp.heads * hp.key_dim, hp.kv_heads * hp.key_dim, hp.kv_heads * hp.value_dim, hp.width
+        )
         return cls(
-            q=weights.linear(f"{name}.attn_q", 2 * hp.heads * hp.key_dim, hp.width),
-            k=weights.linear(f"{name}.attn_k", hp.kv_heads * hp.key_dim, hp.width),
-            v=weights.linear(f"{name}.attn_v", hp.kv_heads * hp.value_dim, hp.width),
+            q=q,
+            k=k,
+            v=v,
             q_norm=weights.tensor(f"{name}.attn_q_norm.weight", hp.key_dim),
             k_norm=weights.tensor(f"{name}.attn_k_norm.weight", hp.key_dim),
             out=weights.linear(f"{name}.attn_output", hp.width, hp.heads * hp.value_dim),

@@ -62,12 +62,15 @@ class Gemma2(Family):
 
     def _block(self, weights: Weights, name: str, window: int) -> Block:
         hp = self.hparams
+        q, k, v = weights.qkv(
+            name, hp.heads * hp.key_dim, hp.kv_heads * hp.key_dim, hp.kv_heads * hp.value_dim, hp.width
+        )
         return Block(
             window=window,
             attn_norm=weights.tensor(f"{name}.attn_norm.weight", hp.width),
-            q=weights.linear(f"{name}.attn_q", hp.heads * hp.key_dim, hp.width),
-            k=weights.linear(f"{name}.attn_k", hp.kv_heads * hp.key_dim, hp.width),
-            v=weights.linear(f"{name}.attn_v", hp.kv_heads * hp.value_dim, hp.width),
+            q=q,
+            k=k,
+            v=v,
             attn_output=weights.linear(f"{name}.attn_output", hp.width, hp.heads * hp.value_dim),
             post_attention_norm=weights.tensor(f"{name}.post_attention_norm.weight", hp.width),
             ffn_norm=weights.tensor(f"{name}.ffn_norm.weight", hp.width),

@@ -122,12 +122,13 @@ class Gemma4(Family):
     def _block(self, gguf: Gguf, weights: Weights, at: int) -> Block:
         hp, layer, name = self.hparams, self.hparams.layers[at], f"blk.{at}"
         scale = weights.optional(f"{name}.layer_output_scale.weight", 1)
+        q, k, v = self._qkv(gguf, weights, at)
         return Block(
             layer=layer,
             attn_norm=weights.tensor(f"{name}.attn_norm.weight", hp.width),
-            q=weights.linear(f"{name}.attn_q", layer.heads * layer.head_dim, hp.width),
+            q=q,
             q_norm=weights.tensor(f"{name}.attn_q_norm.weight", layer.head_dim),
-            own=self._own(weights, at),
+            own=None if k is None else KeysValues(k, v, weights.tensor(f"{name}.attn_k_norm.weight", layer.head_dim)),
             attn_output=weights.linear(f"{name}.attn_output", hp.width, layer.heads * layer.head_dim),
             post_attention_norm=weights.tensor(f"{name}.post_attention_norm.weight", hp.width),
             ffn_norm=weights.tensor(f"{name}.ffn_norm.weight", hp.width),
@@ -140,17 +141,20 @@ class Gemma4(Family):
             output_scale=1.0 if scale is None else float(scale.float32()[0]),
         )
 
-    def _own(self, weights: Weights, at: int) -> KeysValues | None:
-        layer, name = self.hparams.layers[at], f"blk.{at}"
-        if at >= self.hparams.owning:  # some files have what is not needed then
+    def _qkv(self, gguf: Gguf, weights: Weights, at: int) -> tuple[Linear, Linear | None, Linear | None]:
+        """Projections to queries, keys and values; no keys where a layer reads another's, no values where keys are."""
+        hp, layer, name = self.hparams, self.hparams.layers[at], f"blk.{at}"
+        owns = at < hp.owning
+        queries, values = layer.heads * layer.head_dim, layer.kv_heads * layer.head_dim
+        if f"{name}.attn_qkv.weight" in gguf.tensors:
+            q, k, v = weights.qkv(name, queries, values, values, hp.width)
+            return (q, k, v) if owns else (q, None, None)
+        q = weights.linear(f"{name}.attn_q", queries, hp.width)
+        if not owns:  # some files have what is not needed then
             weights.skip(f"{name}.attn_k", f"{name}.attn_v")
-            return None
-        values = layer.kv_heads * layer.head_dim
-        return KeysValues(
-            k=weights.linear(f"{name}.attn_k", values, self.hparams.width),
-            v=weights.optional_linear(f"{name}.attn_v", values, self.hparams.width),
-            k_norm=weights.tensor(f"{name}.attn_k_norm.weight", layer.head_dim),
-        )
+            return q, None, None
+        k = weights.linear(f"{name}.attn_k", values, hp.width)
+        return q, k, weights.optional_linear(f"{name}.attn_v", values, hp.width)
 
     def _layer_input(self, weights: Weights, name: str) -> LayerInput:
         hp = self.hparams

@@ -198,6 +198,8 @@ def _rope_scaling(gguf: Gguf, arch: str, context: int) -> tuple[float, Yarn]:
     factor = gguf.f32(prefix + "factor", gguf.f32(f"{arch}.rope.scale_linear", 1.0)) or 1.0
     if kind not in ("none", "linear", "yarn"):
         raise GgufError(gguf.path, f"'{prefix}type' is {kind!r}; none, linear and yarn are served")
+    if not factor < 1e6:
+        raise GgufError(gguf.path, f"'{prefix}factor' is {factor}; a number below 1000000 is expected")
     if kind == "none" or factor <= 0:
         return 1.0, Yarn()
     if kind == "linear":

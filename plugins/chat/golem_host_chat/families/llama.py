@@ -1,7 +1,7 @@
-"""llama: Llama 2 and 3, Mistral, SmolLM2 (`general.architecture` = llama).
+"""llama: Llama 2 and 3, Mistral, Mixtral, SmolLM2 (`general.architecture` = llama).
 
-Pre-norm decoder with grouped-query attention and SwiGLU (Touvron et al. 2023). Query and key rows are stored so that
-rotary pairs are neighbours (NORM style).
+Pre-norm decoder with grouped-query attention and SwiGLU (Touvron et al. 2023), in Mixtral (Jiang et al. 2024) with an
+expert mixture for each feed-forward. Query and key rows are stored so that rotary pairs are neighbours (NORM style).
 """
 
 from __future__ import annotations
@@ -11,12 +11,36 @@ from dataclasses import dataclass
 from typing import ClassVar
 
 from golem_host import ops
-from golem_host.ops import Cache, Ref, RopeStyle
+from golem_host.ops import Cache, Ref, RopeStyle, Weighting
 from golem_host.weights.gguf import Gguf, GgufError
 from golem_host.weights.tensor import Tensor
 from golem_host_chat.families.base import Batch, CacheSpec, Family
-from golem_host_chat.families.hparams import read_hparams, refuse_keys
+from golem_host_chat.families.hparams import Experts, read_experts, read_hparams, refuse_keys
 from golem_host_chat.families.weights import Linear, Weights
+
+
+@dataclass(frozen=True)
+class Dense:
+    gate: Linear
+    up: Linear
+    down: Linear
+
+    def __call__(self, h: Ref) -> Ref:
+        return self.down(ops.swiglu(self.gate(h), self.up(h)))
+
+
+@dataclass(frozen=True)
+class Mixture:
+    used: int
+    router: Linear
+    gate: Tensor
+    up: Tensor
+    down: Tensor
+
+    def __call__(self, h: Ref) -> Ref:
+        routes = ops.route(self.router(h), self.used, Weighting.SOFTMAX_CHOSEN)
+        gate, up = (ops.expert_linear(h, routes, each) for each in (self.gate, self.up))
+        return ops.mix(ops.expert_linear(ops.swiglu(gate, up), routes, self.down), routes)
 
 
 @dataclass(frozen=True)
@@ -27,9 +51,7 @@ class Block:
     v: Linear
     attn_output: Linear
     ffn_norm: Tensor
-    gate: Linear
-    up: Linear
-    down: Linear
+    feed_forward: Dense | Mixture
 
 
 class Llama(Family):
@@ -37,7 +59,8 @@ class Llama(Family):
 
     def __init__(self, gguf: Gguf) -> None:
         hp = self.hparams = read_hparams(gguf)
-        refuse_keys(gguf, "expert_count")
+        self.experts = read_experts(gguf, hp.ff_width) if gguf.u32("llama.expert_count", 0) else None
+        refuse_keys(gguf, "expert_shared_count", "expert_shared_feed_forward_length", "expert_weights_scale")
         if hp.rope_dims != hp.key_dim:
             raise GgufError(
                 gguf.path, f"rope turns {hp.rope_dims} of {hp.key_dim} head values; llama turns all of them"
@@ -55,16 +78,35 @@ class Llama(Family):
 
     def _block(self, weights: Weights, name: str) -> Block:
         hp = self.hparams
+        q, k, v = weights.qkv(
+            name, hp.heads * hp.key_dim, hp.kv_heads * hp.key_dim, hp.kv_heads * hp.value_dim, hp.width
+        )
         return Block(
             attn_norm=weights.tensor(f"{name}.attn_norm.weight", hp.width),
-            q=weights.linear(f"{name}.attn_q", hp.heads * hp.key_dim, hp.width),
-            k=weights.linear(f"{name}.attn_k", hp.kv_heads * hp.key_dim, hp.width),
-            v=weights.linear(f"{name}.attn_v", hp.kv_heads * hp.value_dim, hp.width),
+            q=q,
+            k=k,
+            v=v,
             attn_output=weights.linear(f"{name}.attn_output", hp.width, hp.heads * hp.value_dim),
             ffn_norm=weights.tensor(f"{name}.ffn_norm.weight", hp.width),
-            gate=weights.linear(f"{name}.ffn_gate", hp.ff_width, hp.width),
-            up=weights.linear(f"{name}.ffn_up", hp.ff_width, hp.width),
-            down=weights.linear(f"{name}.ffn_down", hp.width, hp.ff_width),
+            feed_forward=self._mixture(weights, name, self.experts) if self.experts else self._dense(weights, name),
+        )
+
+    def _dense(self, weights: Weights, name: str) -> Dense:
+        width, inner = self.hparams.width, self.hparams.ff_width
+        return Dense(
+            gate=weights.linear(f"{name}.ffn_gate", inner, width),
+            up=weights.linear(f"{name}.ffn_up", inner, width),
+            down=weights.linear(f"{name}.ffn_down", width, inner),
+        )
+
+    def _mixture(self, weights: Weights, name: str, experts: Experts) -> Mixture:
+        width, inner = self.hparams.width, self.hparams.ff_width  # of each expert, not of all
+        return Mixture(
+            used=experts.used,
+            router=weights.linear(f"{name}.ffn_gate_inp", experts.count, width),
+            gate=weights.experts(f"{name}.ffn_gate_exps", experts.count, inner, width),
+            up=weights.experts(f"{name}.ffn_up_exps", experts.count, inner, width),
+            down=weights.experts(f"{name}.ffn_down_exps", experts.count, width, inner),
         )
 
     def caches(self) -> list[CacheSpec]:
@@ -87,7 +129,7 @@ class Llama(Family):
             attended = self._attend(block, cache, h, angles, batch).named(f"attn_out-{i}")
             x = ops.add(x, attended)
             h = ops.rms_norm(x, block.ffn_norm, hp.rms_eps)
-            x = ops.add(x, block.down(ops.swiglu(block.gate(h), block.up(h)))).named(f"l_out-{i}")
+            x = ops.add(x, block.feed_forward(h)).named(f"l_out-{i}")
         x = ops.select(x, batch.outputs)
         return self._output(ops.rms_norm(x, self._output_norm, hp.rms_eps).named("result_norm"))
 

@@ -53,11 +53,14 @@ class Qwen3Moe(Family):
 
     def _block(self, weights: Weights, name: str) -> Block:
         hp, experts = self.hparams, self.experts
+        q, k, v = weights.qkv(
+            name, hp.heads * hp.key_dim, hp.kv_heads * hp.key_dim, hp.kv_heads * hp.value_dim, hp.width
+        )
         return Block(
             attn_norm=weights.tensor(f"{name}.attn_norm.weight", hp.width),
-            q=weights.linear(f"{name}.attn_q", hp.heads * hp.key_dim, hp.width),
-            k=weights.linear(f"{name}.attn_k", hp.kv_heads * hp.key_dim, hp.width),
-            v=weights.linear(f"{name}.attn_v", hp.kv_heads * hp.value_dim, hp.width),
+            q=q,
+            k=k,
+            v=v,
             q_norm=weights.tensor(f"{name}.attn_q_norm.weight", hp.key_dim),
             k_norm=weights.tensor(f"{name}.attn_k_norm.weight", hp.key_dim),
             attn_output=weights.linear(f"{name}.attn_output", hp.width, hp.heads * hp.value_dim),

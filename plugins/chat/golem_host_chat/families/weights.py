@@ -17,19 +17,16 @@ log = logging.getLogger("golem_host.chat")
 
 @dataclass(frozen=True)
 class Linear:
-    """A projection: `weight` (out, in), optional `bias` (out,), and the scalar some files multiply the product by."""
+    """A projection: `weight` (out, in), and a `bias` (out,) or a scalar that the product is multiplied by, where the
+    file has one."""
 
     weight: Tensor
     bias: Tensor | None = None
     scale: float | None = None
 
     def __call__(self, x: Ref) -> Ref:
-        y = ops.linear(x, self.weight, self.bias if self.scale is None else None)
-        if self.scale is None:
-            return y
-        if self.bias is not None:
-            raise ValueError(f"{self.weight.name} has both a bias and a scale")
-        return ops.scale(y, self.scale)
+        y = ops.linear(x, self.weight, self.bias)
+        return y if self.scale is None else ops.scale(y, self.scale)
 
 
 @dataclass(frozen=True)
@@ -82,10 +79,34 @@ class Weights:
         return tensor
 
     def linear(self, name: str, out: int, in_: int) -> Linear:
-        """`name.weight` with its optional `name.bias` and `name.scale`."""
+        """`name.weight` with its optional `name.bias` or `name.scale`."""
         weight = self.tensor(f"{name}.weight", out, in_)
-        scale = self.optional(f"{name}.scale", 1)
-        return Linear(weight, self.optional(f"{name}.bias", out), None if scale is None else float(scale.float32()[0]))
+        return self._linear(weight, self.optional(f"{name}.bias", out), self.optional(f"{name}.scale", 1))
+
+    def qkv(self, name: str, query: int, key: int, value: int, in_: int) -> tuple[Linear, Linear, Linear]:
+        """The projections of a block's attention, of so many rows each: `name.attn_q`, `attn_k` and `attn_v`, or their
+        rows in that order in one `name.attn_qkv`."""
+        fused, sizes = f"{name}.attn_qkv", {"q": query, "k": key, "v": value}
+        if f"{fused}.weight" not in self._gguf.tensors:
+            q, k, v = (self.linear(f"{name}.attn_{each}", size, in_) for each, size in sizes.items())
+            return q, k, v
+        rows = sum(sizes.values())
+        weight, scale = self.tensor(f"{fused}.weight", rows, in_), self.optional(f"{fused}.scale", 1)
+        bias = self.optional(f"{fused}.bias", rows)
+        parts: list[Linear] = []
+        first = 0
+        for each, size in sizes.items():
+            # Files exist whose matrices were fused and whose biases were not.
+            own = self.optional(f"{name}.attn_{each}.bias", size) if bias is None else bias.part(first, size)
+            parts.append(self._linear(weight.part(first, size), own, scale))
+            first += size
+        q, k, v = parts
+        return q, k, v
+
+    def _linear(self, weight: Tensor, bias: Tensor | None, scale: Tensor | None) -> Linear:
+        if bias is not None and scale is not None:
+            raise GgufError(self._gguf.path, f"tensors '{bias.name}' and '{scale.name}' together are not served")
+        return Linear(weight, bias, None if scale is None else float(scale.float32()[0]))
 
     def optional_linear(self, name: str, out: int, in_: int) -> Linear | None:
         """`linear`, or None where the file has no `name.weight`."""
@@ -125,10 +146,10 @@ class Weights:
         return replace(self.tensor(name, *shape), shape=(1, width))
 
     def head(self, vocab_size: int, width: int) -> Linear:
-        """The output matrix when the file has one, else the embedding table (tied)."""
+        """The output matrix when the file has one, else the embedding table (tied); either may have a bias."""
         if "output.weight" in self._gguf.tensors:
             return self.linear("output", vocab_size, width)
-        return Linear(self.tensor("token_embd.weight", vocab_size, width))
+        return Linear(self.tensor("token_embd.weight", vocab_size, width), self.optional("output.bias", vocab_size))
 
     def vocab_size(self, width: int) -> int:
         """Rows of the embedding table: what the file really holds, whatever its metadata says."""

@@ -1,0 +1,125 @@
+"""mistral3: Ministral 3, Mistral Small 3.1 and their like (`general.architecture` = mistral3).
+
+As llama, with YaRN (Peng et al. 2023) whose magnitude the file may take back, and queries that grow with their position
+past the context the checkpoint was first trained on (`ops.temperature`).
+"""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass, replace
+from typing import ClassVar
+
+from golem_host import ops
+from golem_host.ops import Cache, Ref, RopeStyle, Yarn
+from golem_host.weights.gguf import Gguf, GgufError
+from golem_host.weights.tensor import Tensor
+from golem_host_chat.families.base import Batch, CacheSpec, Family
+from golem_host_chat.families.hparams import Hparams, read_hparams, refuse_keys
+from golem_host_chat.families.weights import Linear, Weights
+
+
+@dataclass(frozen=True)
+class Block:
+    attn_norm: Tensor
+    q: Linear
+    k: Linear
+    v: Linear
+    attn_output: Linear
+    ffn_norm: Tensor
+    gate: Linear
+    up: Linear
+    down: Linear
+
+
+class Mistral3(Family):
+    architecture: ClassVar[str] = "mistral3"
+
+    def __init__(self, gguf: Gguf) -> None:
+        hp = self.hparams = read_hparams(gguf)
+        refuse_keys(gguf, "expert_count")
+        if hp.rope_dims != hp.key_dim:
+            raise GgufError(
+                gguf.path, f"rope turns {hp.rope_dims} of {hp.key_dim} head values; mistral3 turns all of them"
+            )
+        self._yarn = _yarn(gguf, hp)
+        self._strength = gguf.f32("mistral3.attention.temperature_scale", 0.0)
+        self._period = gguf.u32("mistral3.rope.scaling.original_context_length", hp.context_length)
+        if not 0 <= self._strength < 100 or not 0 < self._period < 1 << 31:
+            raise GgufError(
+                gguf.path,
+                f"'mistral3.attention.temperature_scale' {self._strength} over "
+                f"'mistral3.rope.scaling.original_context_length' {self._period} is out of range",
+            )
+        weights = Weights(gguf)
+        self.context_length = hp.context_length
+        self.embedding_length = hp.width
+        self.vocab_size = weights.vocab_size(hp.width)
+        self._rope_factors = weights.optional("rope_freqs.weight", hp.key_dim // 2)
+        self._embeddings = weights.tensor("token_embd.weight", self.vocab_size, hp.width)
+        self._blocks = [self._block(weights, f"blk.{i}") for i in range(hp.layers)]
+        self._output_norm = weights.tensor("output_norm.weight", hp.width)
+        self._output = weights.head(self.vocab_size, hp.width)
+        weights.warn_unused()
+
+    def _block(self, weights: Weights, name: str) -> Block:
+        hp = self.hparams
+        q, k, v = weights.qkv(
+            name, hp.heads * hp.key_dim, hp.kv_heads * hp.key_dim, hp.kv_heads * hp.value_dim, hp.width
+        )
+        return Block(
+            attn_norm=weights.tensor(f"{name}.attn_norm.weight", hp.width),
+            q=q,
+            k=k,
+            v=v,
+            attn_output=weights.linear(f"{name}.attn_output", hp.width, hp.heads * hp.value_dim),
+            ffn_norm=weights.tensor(f"{name}.ffn_norm.weight", hp.width),
+            gate=weights.linear(f"{name}.ffn_gate", hp.ff_width, hp.width),
+            up=weights.linear(f"{name}.ffn_up", hp.ff_width, hp.width),
+            down=weights.linear(f"{name}.ffn_down", hp.width, hp.ff_width),
+        )
+
+    def caches(self) -> list[CacheSpec]:
+        hp = self.hparams
+        return [CacheSpec(hp.kv_heads, hp.key_dim, hp.value_dim) for _ in self._blocks]
+
+    def forward(self, batch: Batch) -> Ref:
+        hp = self.hparams
+        angles = ops.rope_angles(
+            batch.positions,
+            hp.rope_dims,
+            base=hp.rope_base,
+            scale=hp.rope_scale,
+            factors=self._rope_factors,
+            yarn=self._yarn,
+        )
+        x = ops.rows(self._embeddings, batch.tokens)
+        for i, (block, cache) in enumerate(zip(self._blocks, batch.caches, strict=True)):
+            h = ops.rms_norm(x, block.attn_norm, hp.rms_eps)
+            attended = self._attend(block, cache, h, angles, batch).named(f"attn_out-{i}")
+            x = ops.add(x, attended)
+            h = ops.rms_norm(x, block.ffn_norm, hp.rms_eps)
+            x = ops.add(x, block.down(ops.swiglu(block.gate(h), block.up(h)))).named(f"l_out-{i}")
+        x = ops.select(x, batch.outputs)
+        return self._output(ops.rms_norm(x, self._output_norm, hp.rms_eps).named("result_norm"))
+
+    def _attend(self, block: Block, cache: Cache, h: Ref, angles: Ref, batch: Batch) -> Ref:
+        hp = self.hparams
+        q = ops.rope(block.q(h).reshape(hp.heads, hp.key_dim), angles, RopeStyle.NORM)
+        k = ops.rope(block.k(h).reshape(hp.kv_heads, hp.key_dim), angles, RopeStyle.NORM)
+        if self._strength:
+            q = ops.temperature(q, batch.positions, strength=self._strength, period=self._period)
+        ops.cache_store(cache, k, block.v(h), batch.slots, batch.positions)
+        mixed = ops.attention(q, cache, batch.slots, batch.positions, scale=1 / math.sqrt(hp.key_dim))
+        return block.attn_output(mixed)
+
+
+def _yarn(gguf: Gguf, hp: Hparams) -> Yarn:
+    """YaRN whose magnitude, 1 + 0.1 ln(factor), is divided by 1 + 0.1 m ln(factor): m is `yarn_log_multiplier`
+    (`mscale_all_dim` of DeepSeek-V2), 0 where the file has none."""
+    key = "mistral3.rope.scaling.yarn_log_multiplier"
+    multiplier = gguf.f32(key, 0.0)
+    if not 0 <= multiplier <= 100:
+        raise GgufError(gguf.path, f"'{key}' is {multiplier}; a number from 0 to 100 is expected")
+    taken = 1 + 0.1 * multiplier * math.log(max(1.0, 1 / hp.rope_scale))
+    return replace(hp.yarn, attention_factor=hp.yarn.attention_factor / taken) if hp.yarn.extrapolation else hp.yarn
