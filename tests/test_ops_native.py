@@ -155,6 +155,52 @@ def test_l2_norm(native: CpuBackend, twin: CpuBackend, groups: int, size: int) -
     agree(native, twin, lambda x: ops.l2_norm(x, groups, size, 1e-6), {"x": activations(5, 131)}, units=4)
 
 
+@pytest.mark.parametrize(
+    ("block", "width", "exchanged"),
+    [
+        (1, 3, (3, 1)),
+        (8, 24, (1, 1)),
+        (64, 192, (3, 2)),
+        (128, 384, (2, 3)),
+        (1024, 3072, (3, 4)),
+        (4096, 4096, (1, 1)),
+    ],
+)
+@pytest.mark.parametrize("after", [False, True])
+def test_hadamard(
+    native: CpuBackend, twin: CpuBackend, block: int, width: int, exchanged: tuple[int, int], after: bool
+) -> None:
+    """The same sums and differences, so the same bits; twice it is what it was."""
+    x, signs = {"x": activations(5, width)}, weight("F32", width, seed=2)
+    signs.data.view(np.float32)[:] = np.sign(signs.float32())
+    for factors in (signs, None):
+        agree(native, twin, lambda x, f=factors: ops.hadamard(x, f, block, signs_after=after), x, units=0)
+    agree(native, twin, lambda x: ops.hadamard(x, signs, block, signs_after=after, exchanged=exchanged), x, units=0)
+    twice = run(native, lambda x: ops.hadamard(ops.hadamard(x, signs, block), signs, block, signs_after=True), x)
+    np.testing.assert_allclose(twice, x["x"], atol=2e-6)
+
+
+def test_hadamard_is_the_sylvester_matrix_of_exchanged_heads(native: CpuBackend) -> None:
+    x, i = activations(3, 2 * 3 * 16), np.arange(32)
+    matrix = (-1.0) ** np.bitwise_count(i[:, None] & i) / np.sqrt(32)
+    heads = x.reshape(3, 2, 3, 16).swapaxes(1, 2).reshape(3, 3, 32)
+    found = run(native, lambda x: ops.hadamard(x, None, 32, exchanged=(2, 3)), {"x": x})
+    np.testing.assert_allclose(found, (heads @ matrix).reshape(3, -1), atol=1e-6)
+
+
+@pytest.mark.parametrize(
+    ("block", "exchanged", "message"),
+    [(0, (1, 1), "blocks of 0"), (12, (1, 1), "blocks of 12"), (32, (1, 1), "blocks of 32"), (8, (3, 5), "3 times 5")],
+)
+def test_hadamard_of_impossible_blocks(
+    native: CpuBackend, block: int, exchanged: tuple[int, int], message: str
+) -> None:
+    with pytest.raises(ValueError, match=message):
+        run(native, lambda x: ops.hadamard(x, None, block, exchanged=exchanged), {"x": activations(1, 48)})
+    with pytest.raises(ValueError, match="F32.weight has shape"):
+        run(native, lambda x: ops.hadamard(x, weight("F32", 47), 8), {"x": activations(1, 48)})
+
+
 def test_narrow(native: CpuBackend, twin: CpuBackend) -> None:
     x = activations(4, 3, 10)
     for first, size in [(0, 5), (5, 5), (9, 1)]:

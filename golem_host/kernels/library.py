@@ -98,6 +98,7 @@ class Op(IntEnum):
     BLOCK_MAXIMA = 27
     ARG_LARGEST = 28
     TEMPERATURE = 29
+    HADAMARD = 30
 
 
 class Act(IntEnum):

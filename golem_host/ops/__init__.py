@@ -8,6 +8,7 @@ from golem_host.ops.elementwise import add, scale, softcap
 from golem_host.ops.embedding import rows, select
 from golem_host.ops.experts import MAX_EXPERTS, Weighting, expert_linear, mix, route
 from golem_host.ops.gate import geglu, gelu, gelu_gate, gelu_tanh, relu, sigmoid, sigmoid_gate, swiglu
+from golem_host.ops.hadamard import MAX_HADAMARD, hadamard
 from golem_host.ops.largest import arg_largest, block_maxima
 from golem_host.ops.linear import linear
 from golem_host.ops.narrow import narrow
@@ -21,6 +22,7 @@ from golem_host.ops.texts import mean, text_attention
 
 __all__ = [
     "MAX_EXPERTS",
+    "MAX_HADAMARD",
     "Axis",
     "Cache",
     "CacheType",
@@ -45,6 +47,7 @@ __all__ = [
     "gelu",
     "gelu_gate",
     "gelu_tanh",
+    "hadamard",
     "l2_norm",
     "layer_norm",
     "linear",

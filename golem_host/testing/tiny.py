@@ -8,7 +8,7 @@ template. Needs the `gguf` package and numpy (extra `test`); no torch.
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any, cast
 
@@ -65,6 +65,7 @@ def tiny_gguf(
     shards: int = 1,
     metadata: Mapping[str, Any] | None = None,
     extra_tensors: Mapping[str, np.ndarray] | None = None,
+    change: Callable[[dict[str, np.ndarray]], dict[str, Any]] | None = None,
 ) -> Path:
     """Write a checkpoint and return its path (the first shard's when `shards` > 1, named `*-00001-of-0000N.gguf`).
 
@@ -78,7 +79,7 @@ def tiny_gguf(
     from. `tied=False` adds `output.weight`. `rope_factors`: Llama 3.1's `rope_freqs.weight`. `delta_net`: further
     sizes of a qwen35, members of `tiny_qwen35.Shape`. `gemma4`: all sizes of a gemma4; E2B's structure of the sizes
     given by default. `tokenizer`: "bpe" or "spm" (the family's own by default). `metadata` adds or replaces keys (None
-    removes one); `extra_tensors` are written as F32.
+    removes one); `extra_tensors` are written as F32; `change` may replace the others, and returns further keys.
 
     Raises ValueError for an unknown architecture or type, and for rows that are not whole blocks.
     """
@@ -144,9 +145,6 @@ def tiny_gguf(
         name if "." in name and name.startswith("general.") else f"{architecture}.{name}": v for name, v in keys.items()
     }
     keys |= tokenizer_keys(words)
-    for name, value in (metadata or {}).items():
-        keys[name] = value
-
     random = np.random.default_rng(seed)
     if shape is not None:
         tensors = tiny_qwen35.tensors_of(random, len(words), shape, tied=tied)
@@ -165,6 +163,9 @@ def tiny_gguf(
     if rope_factors:
         tensors["rope_freqs.weight"] = llama3_rope_factors(head_width, original_context=64)
 
+    if change is not None:
+        keys |= change(tensors)
+    keys |= metadata or {}
     return write_gguf(
         Path(path), architecture, keys, tensors, quantization, types or {}, extra_tensors=extra_tensors or {},
         shards=shards, random=random,

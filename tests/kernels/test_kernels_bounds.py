@@ -185,6 +185,11 @@ def l2_norm(m: Maker) -> Call:
     return Call([m.out(m.rows, 2 * m.n + 1), m.x(m.rows, 2 * m.n + 1)], [m.n, 2, 2 * m.n + 1], [1e-6])
 
 
+def hadamard(m: Maker) -> Call:
+    n = 3 * (1 << m.n.bit_length()) * m.n
+    return Call([m.out(m.rows, n), m.x(m.rows, n), m.x(n)], [n, 1 << m.n.bit_length(), 0, 3, m.n])
+
+
 def decay(m: Maker) -> Call:
     return Call([m.out(m.rows, m.n), m.x(m.rows, m.n), m.x(m.n), m.x(m.n)], [m.n])
 
@@ -258,6 +263,7 @@ CASES: dict[str, tuple[Op, Callable[[Maker], Call]]] = {
     "mix": (Op.MIX, mixed),
     "l2_norm": (Op.L2_NORM, l2_norm),
     "decay": (Op.DECAY, decay),
+    "hadamard": (Op.HADAMARD, hadamard),
     "layer_norm": (Op.LAYER_NORM, layer_norm),
     "mean": (Op.MEAN, means),
     "block_maxima": (Op.BLOCK_MAXIMA, maxima),

@@ -46,6 +46,18 @@ def test_l2_norm(runner, rng, n, groups, width):
     assert np.array_equal(out, x)
 
 
+@pytest.mark.parametrize("block", [1, 2, 8, 32, 64, 256, 4096])
+def test_hadamard(runner, rng, block):
+    """The bits of sums and differences in their usual order, on every instruction set."""
+    x, out = floats(rng, 3, 2 * block), np.empty((3, 2 * block), np.float32)
+    runner.run(Op.HADAMARD, 3, [out, x, None], [2 * block, block, 0, 1, 1])
+    apart = 1
+    while apart < block:
+        a, b = x.reshape(-1, 2, apart).swapaxes(0, 1)
+        x, apart = np.stack([a + b, a - b], 1), 2 * apart
+    assert np.array_equal(out, x.reshape(3, -1) * np.float32(1 / np.sqrt(block)))
+
+
 def test_decay(runner, rng):
     """The rate times a softplus with a few roundings, so that its exponential has as many of its argument."""
     x, rate, bias = floats(rng, 5, 48) * 12, -np.abs(floats(rng, 48)), floats(rng, 48)
@@ -332,6 +344,14 @@ def test_select_counts_the_live_rows_of_its_source(runner, rng):
         (Op.L2_NORM, [4, 3, 11], [0], "size"),
         (Op.L2_NORM, [4, 0, 8], [0], "size"),
         (Op.DECAY, [0], [], "size"),
+        (Op.HADAMARD, [48, 12, 0, 1, 1], [], "size"),
+        (Op.HADAMARD, [48, 32, 0, 1, 1], [], "size"),
+        (Op.HADAMARD, [8192, 8192, 0, 1, 1], [], "size"),
+        (Op.HADAMARD, [48, 0, 0, 1, 1], [], "size"),
+        (Op.HADAMARD, [48, 16, 2, 1, 1], [], "size"),
+        (Op.HADAMARD, [48, 16, 0, 5, 3], [], "size"),
+        (Op.HADAMARD, [48, 16, 0, 2**32, 2**32], [], "size"),
+        (Op.HADAMARD, [48, 16, 0, 0, 1], [], "size"),
         (Op.COPY, [4, 2, 8, 5], [], "size"),
         (Op.COPY, [4, 2, 3, 0], [], "size"),
         (Op.COPY, [4, -1, 8, 0], [], "size"),
@@ -365,6 +385,7 @@ def test_refuses_bad_constants(runner, op, ints, constants, text):
         (Op.GATE, [512, 1], []),
         (Op.GATE, [512, 2], []),
         (Op.L2_NORM, [64, 4, 512], [1e-6]),
+        (Op.HADAMARD, [512, 256, 0, 2, 4], []),
         (Op.ADD, [512, 0], []),
         (Op.MUL, [512, 0], []),
         (Op.SCALE, [512], [0.3]),
@@ -386,6 +407,7 @@ def test_rows_alone_equal_rows_together(runner, rng, op, ints, constants):
             Op.TEMPERATURE: [x[rows], ids[rows]],
             Op.ROPE: [x[rows], np.ascontiguousarray(y[rows, :128])],
             Op.RMS_NORM: [x[rows], y[0]],
+            Op.HADAMARD: [x[rows], y[0]],
         }.get(op, [x[rows], y[rows]])
         out = np.zeros((count, 512), np.float32)
         runner.run(op, count, [out, *inputs], ints, constants)

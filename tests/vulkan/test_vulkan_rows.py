@@ -51,6 +51,15 @@ def test_l2_norm(vulkan: VulkanBackend, twin: CpuBackend, groups: int, size: int
     agree(vulkan, twin, lambda x: ops.l2_norm(x, groups, size, 1e-6), {"x": activations(5, 131)}, units=4)
 
 
+@pytest.mark.parametrize(("block", "width", "exchanged"), [(1, 3, (3, 1)), (64, 384, (2, 3)), (4096, 8192, (1, 2))])
+def test_hadamard(vulkan: VulkanBackend, twin: CpuBackend, block: int, width: int, exchanged: tuple[int, int]) -> None:
+    x, signs = {"x": activations(5, width)}, weight("F32", width, seed=2)
+    signs.data.view(np.float32)[:] = np.sign(signs.float32())
+    agree(vulkan, twin, lambda x: ops.hadamard(x, None, block, exchanged=exchanged), x, units=0)
+    for after in (False, True):
+        agree(vulkan, twin, lambda x, a=after: ops.hadamard(x, signs, block, signs_after=a), x, units=0)
+
+
 def test_every_operation_has_a_shader() -> None:
     modules = [importlib.import_module(each.name) for each in pkgutil.iter_modules(ops.__path__, "golem_host.ops.")]
     operations = {

@@ -21,6 +21,7 @@ from golem_host.ops.elementwise import Add, Scale, Softcap
 from golem_host.ops.embedding import Rows, Select
 from golem_host.ops.experts import ExpertLinear, Mix, Route
 from golem_host.ops.gate import Gate
+from golem_host.ops.hadamard import Hadamard
 from golem_host.ops.largest import ArgLargest, BlockMaxima
 from golem_host.ops.linear import Linear
 from golem_host.ops.narrow import Narrow
@@ -229,6 +230,11 @@ def _delta(
     return _step(Kernel.DELTA, out, pointers, [op.key_heads, *state.shape, state.slots], [op.scale])
 
 
+def _hadamard(_: Lowering, op: Hadamard, out: Ref, x: Ref, signs: Tensor | None) -> Step:
+    ints = [out.width, op.block, op.signs_after, *op.exchanged]
+    return _step(Kernel.HADAMARD, out, [out, x, _vector(signs)], ints)
+
+
 def _gate(_: Lowering, op: Gate, out: Ref, gate: Ref, up: Ref | None = None) -> Step:
     return _step(Kernel.GATE, out, [out, gate, up], [out.width, op.activation])
 
@@ -287,6 +293,7 @@ _LOWER: dict[type, Callable[..., Step]] = {
     Decay: _decay,
     CausalConv: _conv,
     GatedDelta: _delta,
+    Hadamard: _hadamard,
     Gate: _gate,
     Add: _add,
     Scale: _scale,

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from typing import Any
 
 from golem_host.devices.vulkan.dispatch import LIVE, Dispatch, Lower, Lowering, Vector
@@ -10,6 +11,7 @@ from golem_host.ops.elementwise import Add, Scale, Softcap
 from golem_host.ops.embedding import Select
 from golem_host.ops.experts import Mix, Route
 from golem_host.ops.gate import Gate
+from golem_host.ops.hadamard import Hadamard
 from golem_host.ops.narrow import Narrow
 from golem_host.ops.norm import L2Norm, LayerNorm, RmsNorm
 from golem_host.ops.recording import Axis, Ref
@@ -107,6 +109,13 @@ def _decay(_: Lowering, op: Decay, out: Ref, x: Ref, rate: Tensor, bias: Tensor)
     return by_value("decay", out, [x, Vector(rate), Vector(bias)], [], in_place=(x,))
 
 
+def _hadamard(_: Lowering, op: Hadamard, out: Ref, x: Ref, signs: Tensor | None) -> list[Dispatch]:
+    constants = (THREADS, op.block, signs is not None, op.signs_after)
+    numbers = [out.axis, out.width, *op.exchanged, 1 / math.sqrt(op.block)]
+    grid = (out.width // op.block, out.axis.capacity, 1)
+    return [Dispatch("hadamard", constants, [out, x, vector(signs), LIVE], numbers, grid, out.axis, [x], out)]
+
+
 def _narrow(_: Lowering, op: Narrow, out: Ref, x: Ref) -> list[Dispatch]:
     return by_value("narrow", out, [x], [op.size, x.shape[-1], op.first])
 
@@ -136,6 +145,7 @@ LOWER: dict[type, Lower] = {
     Softcap: _softcap,
     Temperature: _temperature,
     Decay: _decay,
+    Hadamard: _hadamard,
     Narrow: _narrow,
     Select: _select,
     Mix: _mix,

@@ -177,7 +177,13 @@ enum golem_op {
   /* out[R,n] = x * (1 + strength * ln(1 + position / period)), a division of integers.  May work in place.
    * p: 0 out, 1 x, 2 position int32[R].  i: 0 n, 1 period (1..2^31-1).  f: 0 strength.
    * GOLEM_E_POSITION (negative): nothing written. */
-  GOLEM_OP_TEMPERATURE = 29
+  GOLEM_OP_TEMPERATURE = 29,
+  /* out[R,n] = each block of every row of x times the symmetric matrix (-1)^popcount(i & j) / sqrt(block), with signs before or
+   * after. Values first, second, size are read as [second,first,size] of x[first,second,size]: the order of heads is exchanged.
+   * p: 0 out, 1 x, 2 signs f32[n] (factors of the transform's input, or of its output), or NULL for ones.
+   * i: 0 n (first * second * size), 1 block (a power of two up to 4096 that divides n), 2 one for signs after the transform, else 0,
+   *    3 first, 4 second. */
+  GOLEM_OP_HADAMARD = 30
 };
 
 enum golem_act {      /* how one row of n activations is stored; the bytes are private to the library */

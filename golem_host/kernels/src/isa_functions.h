@@ -13,6 +13,7 @@ void rotate(float *out, const float *x, const float *angles, int64_t hd, int64_t
 void convolve(float *out, const float *const *taps, int64_t width, const float *weight, int64_t stride, int64_t n);
 void delta(const Delta &delta, const int64_t *rows, int64_t count, float *state, bool fresh, int64_t head, int64_t begin);
 void layer_norm(float *out, const float *x, const float *weight, const float *bias, int64_t n, float eps);
+void hadamard(float *x, int64_t n, float by);
 void l2_norm(float *out, const float *x, int64_t n, float eps);
 void attend_queries(const Attention &attention, const Tile &tile);
 void attend_scores(const Attention &attention, const Tile &tile, int64_t begin, int64_t end);

@@ -31,6 +31,7 @@ void fill(Kernels &table) {
   table.delta = delta;
   table.layer_norm = layer_norm;
   table.l2_norm = l2_norm;
+  table.hadamard = hadamard;
   table.attend_queries = attend_queries;
   table.attend_scores = attend_scores;
   table.attend_weights = attend_weights;

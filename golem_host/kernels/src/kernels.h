@@ -47,6 +47,7 @@ constexpr int64_t kDeltaColumns = 32;   // of a head's state that one thread tak
 constexpr int64_t kMaxDeltaKeys = 256;  // key_dim
 
 constexpr int64_t kMaximaBlock = 512;
+constexpr int64_t kMaxHadamard = 4096;  // values of a transform
 
 struct Kernels {
   const char *name;
@@ -63,6 +64,7 @@ struct Kernels {
   void (*delta)(const Delta &delta, const int64_t *rows, int64_t count, float *state, bool fresh, int64_t head, int64_t begin);
   void (*layer_norm)(float *out, const float *x, const float *weight, const float *bias, int64_t n, float eps);
   void (*l2_norm)(float *out, const float *x, int64_t n, float eps);
+  void (*hadamard)(float *x, int64_t n, float by);  // of x[n], n a power of two, times by
   // The four steps of a tile's attention; positions of the slot from begin to end, then dimensions of the values from
   // begin (a multiple of 16) to end.
   void (*attend_queries)(const Attention &attention, const Tile &tile);

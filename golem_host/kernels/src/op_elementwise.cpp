@@ -104,6 +104,34 @@ int run_decay(const Command &c) {
   return GOLEM_OK;
 }
 
+int run_hadamard(const Command &c) {
+  const int64_t n = c.i(0), block = c.i(1), after = c.i(2), first = c.i(3), second = c.i(4);
+  if (!c.pointers(2)) return GOLEM_E_NULL;
+  if (!sizes_fit(n, block, first, second) || block > kMaxHadamard || (block & (block - 1)) != 0 || n % block != 0 ||
+      first > n || second > n / first || n % (first * second) != 0 || after < 0 || after > 1)
+    return GOLEM_E_SHAPE;
+  const int64_t blocks = n / block, size = n / (first * second);
+  const float *signs = c.in<float>(2), by = 1.0f / sqrtf(static_cast<float>(block));
+  c.share(c.rows * blocks, static_cast<double>(block), [&](int64_t begin, int64_t end) {
+    for (int64_t item = begin; item < end; item++) {
+      const int64_t at = item % blocks * block;
+      const float *x = c.in<float>(1) + item / blocks * n;
+      float *out = c.out<float>(0) + item * block;
+      for (int64_t i = 0; i < block;) {  // a head, or what of it lies in the block
+        const int64_t head = (at + i) / size, part = (at + i) % size;
+        const int64_t count = size - part < block - i ? size - part : block - i;
+        const float *from = x + (head % first * second + head / first) * size + part;
+        memcpy(out + i, from, static_cast<size_t>(count) * sizeof(float));
+        i += count;
+      }
+      if (signs != nullptr && after == 0) kernels().mul(out, out, signs + at, block);
+      kernels().hadamard(out, block, by);
+      if (signs != nullptr && after == 1) kernels().mul(out, out, signs + at, block);
+    }
+  });
+  return GOLEM_OK;
+}
+
 int run_add(const Command &c) { return binary(c, kernels().add); }
 
 int run_mul(const Command &c) { return binary(c, kernels().mul); }

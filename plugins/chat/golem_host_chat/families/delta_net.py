@@ -47,6 +47,11 @@ class DeltaHparams:
         """Queries, keys and values of all heads, which the convolution goes over."""
         return 2 * self.key_heads * self.state + self.inner
 
+    @property
+    def exchanged(self) -> tuple[int, int]:
+        """Value heads as they lie: so many times as many key heads, of which each has one in turn."""
+        return self.value_heads // self.key_heads, self.key_heads
+
     def states(self) -> list[StateSpec]:
         """Two for each delta net: the convolution's last inputs, and the rule's matrices."""
         each = [StateSpec((self.taps - 1, self.channels)), StateSpec((self.value_heads, self.state, self.state))]

@@ -1,7 +1,8 @@
 """qwen35: Qwen3.5, 3.6 and 3.8 dense models and the Bonsai files made of them (`general.architecture` = qwen35).
 
 Three layers of four are gated delta nets, which keep a state instead of keys; the fourth has full attention with a
-gate. Blocks that predict further tokens (`nextn_predict_layers`) are not computed.
+gate. Blocks that predict further tokens (`nextn_predict_layers`) are not computed. Bonsai 2's weights are folded with a
+transform of their inputs (`hadamard.py`).
 """
 
 from __future__ import annotations
@@ -15,6 +16,7 @@ from golem_host.weights.gguf import Gguf
 from golem_host.weights.tensor import Tensor
 from golem_host_chat.families.base import Batch, CacheSpec, Family, StateSpec
 from golem_host_chat.families.delta_net import DeltaNet, GatedAttention, read_delta_hparams
+from golem_host_chat.families.hadamard import read_folding
 from golem_host_chat.families.hparams import read_hparams, refuse_keys
 from golem_host_chat.families.weights import Linear, Weights
 
@@ -36,15 +38,19 @@ class Qwen35(Family):
         hp = self.hparams = read_hparams(gguf)
         self.delta = read_delta_hparams(gguf, hp)
         refuse_keys(gguf, "expert_count", "pooling_type")
-        weights = Weights(gguf)
+        self._folding = read_folding(gguf, self.delta.exchanged)
+        weights = Weights(gguf, self._folding)
         self.context_length = hp.context_length
         self.embedding_length = hp.width
         self.vocab_size = weights.vocab_size(hp.width)
         self._embeddings = weights.tensor("token_embd.weight", self.vocab_size, hp.width)
         self._blocks = [self._block(weights, layer) for layer in range(self.delta.layers)]
-        weights.skip(*(f"blk.{layer}." for layer in range(self.delta.layers, hp.layers)))
+        predictors = tuple(f"blk.{layer}." for layer in range(self.delta.layers, hp.layers))
+        weights.skip(*predictors)
         self._output_norm = weights.tensor("output_norm.weight", hp.width)
         self._output = weights.head(self.vocab_size, hp.width)
+        if self._folding is not None:
+            self._folding.check(hp.width, predictors)
         weights.warn_unused()
 
     def _block(self, weights: Weights, layer: int) -> Block:
@@ -73,6 +79,7 @@ class Qwen35(Family):
         angles = ops.rope_angles(batch.positions, hp.rope_dims, base=hp.rope_base, scale=hp.rope_scale, yarn=hp.yarn)
         caches, states = iter(batch.caches), iter(batch.states)
         x = ops.rows(self._embeddings, batch.tokens)
+        x = x if self._folding is None else self._folding.unfold(x)
         for i, block in enumerate(self._blocks):
             h = ops.rms_norm(x, block.mixer_norm, hp.rms_eps)
             if isinstance(block.mixer, DeltaNet):

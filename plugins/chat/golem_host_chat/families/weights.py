@@ -11,20 +11,24 @@ from golem_host import ops
 from golem_host.ops import Ref
 from golem_host.weights.gguf import Gguf, GgufError
 from golem_host.weights.tensor import Tensor
+from golem_host_chat.families.hadamard import PREFIX, Folding, Turn, is_folded
 
 log = logging.getLogger("golem_host.chat")
 
 
 @dataclass(frozen=True)
 class Linear:
-    """A projection: `weight` (out, in), and a `bias` (out,) or a scalar that the product is multiplied by, where the
-    file has one."""
+    """A projection: `weight` (out, in), a `bias` (out,) or a scalar that the product is multiplied by, where the file
+    has one, and the transform of its input where the weight is folded.
+    """
 
     weight: Tensor
     bias: Tensor | None = None
     scale: float | None = None
+    turn: Turn | None = None
 
     def __call__(self, x: Ref) -> Ref:
+        x = x if self.turn is None else self.turn(x)
         y = ops.linear(x, self.weight, self.bias)
         return y if self.scale is None else ops.scale(y, self.scale)
 
@@ -50,8 +54,12 @@ class Weights:
     """Hands out tensors by name. Raises `GgufError` naming a tensor that is missing, misshapen, or of a type that is
     unknown or cannot be read or, in a matrix, be multiplied with: now rather than in the first pass."""
 
-    def __init__(self, gguf: Gguf) -> None:
+    def __init__(self, gguf: Gguf, folding: Folding | None = None) -> None:
+        """`folding` is what the family has read of folded weights; families that read none refuse such files."""
+        if folding is None and is_folded(gguf):
+            raise GgufError(gguf.path, f"its weights are folded ('{PREFIX}*'), which {gguf.architecture} is not here")
         self._gguf = gguf
+        self._folding = folding
         self._used: set[str] = set()
 
     def tensor(self, name: str, *shape: int) -> Tensor:
@@ -106,7 +114,8 @@ class Weights:
     def _linear(self, weight: Tensor, bias: Tensor | None, scale: Tensor | None) -> Linear:
         if bias is not None and scale is not None:
             raise GgufError(self._gguf.path, f"tensors '{bias.name}' and '{scale.name}' together are not served")
-        return Linear(weight, bias, None if scale is None else float(scale.float32()[0]))
+        turn = None if self._folding is None else self._folding.turn(weight.name, weight.shape[1])
+        return Linear(weight, bias, None if scale is None else float(scale.float32()[0]), turn)
 
     def optional_linear(self, name: str, out: int, in_: int) -> Linear | None:
         """`linear`, or None where the file has no `name.weight`."""
