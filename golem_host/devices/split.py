@@ -8,6 +8,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from golem_host.devices.cells import CellCopy
 from golem_host.devices.halves import halve
 from golem_host.ops.recording import DTYPES, Recording
 from golem_host.ops.slot_cache import CacheType
@@ -100,6 +101,14 @@ class SplitCache(Placed):
         self.key_dim = key_dim
         self.value_dim = value_dim
         self.type = type
+
+    def save(self, slot: int, first: int, end: int) -> CellCopy:
+        """Copies of the cells of a slot's positions `first` to `end`, the last not included."""
+        return self.made.save(slot, first, end)
+
+    def restore(self, slot: int, copy: CellCopy, end: int | None = None) -> None:
+        """Put a copy of this layer's cells into the slot: its positions up to `end`, or all."""
+        self.made.restore(slot, copy, end)
 
     def write(self, slot: int, position: int, keys: NDArray[np.float32], values: NDArray[np.float32]) -> None:
         """See `golem_host.ops.slot_cache.Cache`."""

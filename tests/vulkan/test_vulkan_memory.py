@@ -115,6 +115,25 @@ def test_bytes_come_back(gpu: Gpu, monkeypatch: pytest.MonkeyPatch, size: int, m
     assert done == [*range(4096, size, 4096), size]
 
 
+@pytest.mark.parametrize("mapped", [True, False])
+def test_bytes_of_many_views_go_and_come_together(gpu: Gpu, monkeypatch: pytest.MonkeyPatch, mapped: bool) -> None:
+    monkeypatch.setattr(transfer, "STAGE", 100)
+    monkeypatch.setattr(gpu, "_transfer", transfer.Transfer(gpu))
+    whole = gpu.arena().take(1000)
+    kept = whole.buffer.array
+    if not mapped:
+        whole.buffer.array = None
+    assert kept is not None
+    views = [whole.slice(start, size) for start, size in ((700, 30), (0, 90), (100, 250), (500, 100), (40 + 350, 1))]
+    data = np.random.default_rng(1).integers(0, 256, sum(view.bytes for view in views), np.uint8)
+    gpu.upload(whole, np.zeros(1000, np.uint8))
+    gpu.scatter(views, data)
+    np.testing.assert_array_equal(gpu.gather(views), data)
+    np.testing.assert_array_equal(gpu.download(views[2]), data[120:370])
+    assert np.count_nonzero(gpu.download(whole)) == np.count_nonzero(data)
+    assert gpu.gather([]).size == 0
+
+
 def test_memory_the_host_cannot_see_has_no_array(gpu: Gpu) -> None:
     view = gpu.arena().take(16)
     kept, view.buffer.array = view.buffer.array, None

@@ -10,11 +10,12 @@ import numpy as np
 import pytest
 import torch
 
+from cell_checks import SPANS, check_saved_cells_come_back
 from golem_host import ops
 from golem_host.devices.vulkan import lower as lowering
 from golem_host.devices.vulkan.backend import VulkanBackend
 from golem_host.devices.vulkan.gpu import Gpu
-from golem_host.ops import Recording
+from golem_host.ops import CacheType, Recording
 from golem_host.weights.tensor import Tensor
 from golem_host.weights.types import GgmlType
 
@@ -119,6 +120,11 @@ def test_slots_are_copied(backend: VulkanBackend) -> None:
         found = cache.read(slot, np.array([7]))
         np.testing.assert_array_equal(found[0][:, 0], keys.astype(np.float16) * np.float32(there))
         np.testing.assert_array_equal(found[1][:, 0], values.astype(np.float16) * np.float32(there))
+
+
+@pytest.mark.parametrize("span", SPANS)
+def test_saved_cells_come_back(backend: VulkanBackend, span: tuple[int, int, int]) -> None:
+    check_saved_cells_come_back(backend, *span, CacheType.F16)
 
 
 def test_states_are_copied_saved_and_restored(backend: VulkanBackend) -> None:

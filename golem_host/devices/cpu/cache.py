@@ -7,6 +7,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from golem_host.devices.cells import CellCopy, blocks, runs
 from golem_host.ops.slot_cache import CacheType
 
 BLOCK_CELLS = 16
@@ -50,6 +51,34 @@ class CpuCache:
         """Give `target` all that `source` holds."""
         self.keys[target] = self.keys[source]
         self.values[target] = self.values[source]
+
+    def save(self, slot: int, first: int, end: int) -> CellCopy:
+        """Copies of the cells of a slot's positions `first` to `end`, the last not included.
+
+        Raises ValueError for more positions than there are cells.
+        """
+        held = runs(first, end, self.cells)
+        keys = [self.keys[slot, :, each.start : each.stop] for each in (blocks(run, BLOCK_CELLS) for run in held)]
+        values = [self.values[slot, :, run.start : run.stop] for run in held]
+        none = range(0)
+        return CellCopy(
+            first,
+            end,
+            np.concatenate(keys or [self.keys[slot, :, none]], axis=1),
+            np.concatenate(values or [self.values[slot, :, none]], axis=1),
+        )
+
+    def restore(self, slot: int, copy: CellCopy, end: int | None = None) -> None:
+        """Put a copy of this layer's cells, of whichever slot, into the slot: its positions up to `end`, or all.
+
+        Other positions of the slot may be lost: keys are put back by whole blocks.
+        """
+        keys = values = 0
+        for run in runs(copy.first, copy.part(end), self.cells):
+            held = blocks(run, BLOCK_CELLS)
+            self.keys[slot, :, held.start : held.stop] = copy.keys[:, keys : keys + len(held)]
+            self.values[slot, :, run.start : run.stop] = copy.values[:, values : values + len(run)]
+            keys, values = keys + len(held), values + len(run)
 
     def write(self, slot: int, position: int, keys: NDArray[np.float32], values: NDArray[np.float32]) -> None:
         """Store `keys` (kv_heads, key_dim) and `values` (kv_heads, value_dim) of one position, rounded to the type."""

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 from numpy.typing import NDArray
 
+from golem_host.devices.cells import CellCopy, blocks, runs
 from golem_host.devices.vulkan.commands import Pass
 from golem_host.devices.vulkan.failures import device_errors
 from golem_host.ops.slot_cache import CacheType
@@ -73,6 +74,40 @@ class VulkanCache:
                 copies.copy(self._slot(view, source), self._slot(view, target), barrier=False)
             copies.end()
             copies.submit()
+
+    def save(self, slot: int, first: int, end: int) -> CellCopy:
+        """Copies, in the host's memory, of the cells of a slot's positions `first` to `end`, the last not included.
+
+        Raises ValueError for more positions than there are cells.
+        """
+        parts = self._parts(slot, first, end)
+        with device_errors(self._gpu):
+            keys, values = (self._gpu.gather(views) for views in parts)
+        return CellCopy(first, end, keys.reshape(self.kv_heads, -1), values.reshape(self.kv_heads, -1))
+
+    def restore(self, slot: int, copy: CellCopy, end: int | None = None) -> None:
+        """Put a copy of this layer's cells, of whichever slot, into the slot: its positions up to `end`, or all.
+
+        Other positions of the slot may be lost: keys are put back by whole blocks.
+        """
+        parts = self._parts(slot, copy.first, copy.part(end))
+        with device_errors(self._gpu):
+            for views, rows in zip(parts, (copy.keys, copy.values), strict=True):
+                taken = sum(view.bytes for view in views) // self.kv_heads
+                self._gpu.scatter(views, np.ascontiguousarray(rows[:, :taken]))
+
+    def _parts(self, slot: int, first: int, end: int) -> tuple[list[View], list[View]]:
+        """What shows the keys and the values of these positions, head by head."""
+        held = runs(first, end, self.cells)
+        return (
+            self._of_heads(self._slot(self.keys, slot), self.blocks, [blocks(run, BLOCK_CELLS) for run in held]),
+            self._of_heads(self._slot(self.values, slot), self.cells, held),
+        )
+
+    def _of_heads(self, view: View, items: int, parts: list[range]) -> list[View]:
+        size = view.bytes // (self.kv_heads * items)
+        starts = range(0, self.kv_heads * items, items)
+        return [view.slice((start + part.start) * size, len(part) * size) for start in starts for part in parts]
 
     def write(self, slot: int, position: int, keys: NDArray[np.float32], values: NDArray[np.float32]) -> None:
         """Store `keys` (kv_heads, key_dim) and `values` (kv_heads, value_dim) of one position, rounded to half."""

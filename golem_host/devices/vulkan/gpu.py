@@ -186,11 +186,19 @@ class Gpu:
 
         Passes submitted afterwards see them; none in flight may use them. `progress` takes how many bytes are done.
         """
-        self._transfer.upload(view, data, progress)
+        self._transfer.scatter([view], data, progress)
 
     def download(self, view: View) -> NDArray[np.uint8]:
         """The bytes of a view (uint8, shape (bytes,)), copied, after all that was submitted."""
-        return self._transfer.download(view)
+        return self._transfer.gather([view])
+
+    def scatter(self, views: Sequence[View], data: Any) -> None:
+        """As `upload`, for the bytes of several views after one another. The host sees all of them or none."""
+        self._transfer.scatter(views, data)
+
+    def gather(self, views: Sequence[View]) -> NDArray[np.uint8]:
+        """As `download`, for the bytes of several views after one another. The host sees all of them or none."""
+        return self._transfer.gather(views)
 
     # Pipelines
 

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import threading
-from collections.abc import Callable
+from collections.abc import Callable, Iterator, Sequence
+from itertools import accumulate
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -26,12 +27,18 @@ class Stage:
         self.view = view
         self.used_by: Pass | None = None
 
-    def copy(self, gpu: Gpu, source: View, target: View) -> None:
-        """Submit a copy from or to this buffer, which must be free."""
+    def copy(self, gpu: Gpu, pairs: Sequence[tuple[View, View]]) -> None:
+        """Submit copies, of sources to targets, from or to this buffer, which must be free."""
         self.used_by = Pass(gpu)
-        self.used_by.copy(source, target)
+        for source, target in pairs:
+            self.used_by.copy(source, target, barrier=False)
         self.used_by.end()
         self.used_by.submit()
+
+    def parts(self, views: Sequence[View]) -> list[View]:
+        """The bytes of this buffer that belong to each of the views, one after another."""
+        starts = accumulate((view.bytes for view in views), initial=0)
+        return [self.view.slice(start, view.bytes) for start, view in zip(starts, views, strict=False)]
 
     def free(self) -> NDArray[np.uint8]:
         """The buffer's bytes, once the last copy is done."""
@@ -55,39 +62,63 @@ class Transfer:
             self._stages = [Stage(arena.take(STAGE)) for _ in range(2)]
         return self._stages
 
-    def upload(self, view: View, data: Any, progress: Callable[[int], None] | None = None) -> None:
-        """See `Gpu.upload`."""
+    def scatter(self, views: Sequence[View], data: Any, progress: Callable[[int], None] | None = None) -> None:
+        """See `Gpu.upload` and `Gpu.scatter`."""
         self._gpu.alive()
-        source = _flat(data)
-        if source.size != view.bytes:
-            raise ValueError(f"{source.size} bytes for a view of {view.bytes}")
-        for number, start in enumerate(range(0, source.size, STAGE)):
-            part = source[start : start + STAGE]
-            if view.mapped:
-                view.array[start : start + part.size] = part
+        source, done = _flat(data), 0
+        size = sum(view.bytes for view in views)
+        if source.size != size:
+            raise ValueError(f"{source.size} bytes for a view of {size}")
+        for number, group in enumerate(_groups(views)):
+            part = source[done : done + sum(view.bytes for view in group)]
+            if group[0].mapped:
+                at = 0
+                for view in group:
+                    view.array[:] = part[at : at + view.bytes]
+                    at += view.bytes
             else:
                 with self._lock:
                     stage = self._ring()[number % 2]
                     stage.free()[: part.size] = part
-                    stage.copy(self._gpu, stage.view.slice(0, part.size), view.slice(start, part.size))
+                    stage.copy(self._gpu, list(zip(stage.parts(group), group, strict=True)))
+            done += part.size
             if progress is not None:
-                progress(start + part.size)
+                progress(done)
 
-    def download(self, view: View) -> NDArray[np.uint8]:
-        """See `Gpu.download`."""
+    def gather(self, views: Sequence[View]) -> NDArray[np.uint8]:
+        """See `Gpu.download` and `Gpu.gather`."""
         gpu = self._gpu
         gpu.wait_all()
-        if view.mapped and view.buffer.kind.has("HOST_CACHED"):
-            return view.array.copy()
-        result = np.empty(view.bytes, np.uint8)
-        with self._lock:
-            stage = self._ring()[0]
-            for start in range(0, view.bytes, STAGE):
-                size = min(STAGE, view.bytes - start)
-                stage.free()
-                stage.copy(gpu, view.slice(start, size), stage.view.slice(0, size))
-                result[start : start + size] = stage.free()[:size]
+        result, done = np.empty(sum(view.bytes for view in views), np.uint8), 0
+        for group in _groups(views):
+            size = sum(view.bytes for view in group)
+            if group[0].mapped and group[0].buffer.kind.has("HOST_CACHED"):
+                np.concatenate([view.array for view in group], out=result[done : done + size])
+            else:
+                with self._lock:
+                    stage = self._ring()[0]
+                    stage.free()
+                    stage.copy(gpu, list(zip(group, stage.parts(group), strict=True)))
+                    result[done : done + size] = stage.free()[:size]
+            done += size
         return result
+
+
+def _groups(views: Sequence[View]) -> Iterator[list[View]]:
+    """Parts of the views, in their order, as many at a time as a staging buffer holds."""
+    group: list[View] = []
+    room = STAGE
+    for view in views:
+        start = 0
+        while start < view.bytes:
+            size = min(room, view.bytes - start)
+            group.append(view.slice(start, size))
+            start, room = start + size, room - size
+            if not room:
+                yield group
+                group, room = [], STAGE
+    if group:
+        yield group
 
 
 def _flat(data: Any) -> NDArray[np.uint8]:
