@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import time
+from collections.abc import Sequence
 
 from golem_host.lanes.job import Job
 from golem_host.text.stream import TextStream
@@ -15,17 +16,26 @@ from golem_host_chat.slots import Slot
 
 class Conversation:
     """A seated job. `unread` tokens of its prompt are still to be read; afterwards the last token drawn is fed each
-    pass.
+    pass. `marks` are the positions where passes end, so that a checkpoint can be made there.
     """
 
     def __init__(
-        self, job: Job[Generation], slot: Slot, keep: int, *, tokenizer: Tokenizer, context: int, vocab_size: int
+        self,
+        job: Job[Generation],
+        slot: Slot,
+        keep: int,
+        *,
+        marks: Sequence[int] = (),
+        tokenizer: Tokenizer,
+        context: int,
+        vocab_size: int,
     ) -> None:
         request = job.request
         self.job = job
         self.slot = slot
         self.cached = keep
         self.unread = request.prompt[keep:]
+        self._marks = set(marks)
         self.drawn: list[int] = []
         self._tokenizer = tokenizer
         self._limit = context - len(request.prompt)
@@ -40,6 +50,11 @@ class Conversation:
         self._first_logits: float | None = None
 
     @property
+    def at_mark(self) -> bool:
+        """Whether a checkpoint is to be made now."""
+        return len(self.slot.tokens) in self._marks
+
+    @property
     def reading(self) -> bool:
         return bool(self.unread)
 
@@ -47,7 +62,11 @@ class Conversation:
         """What this conversation puts into the next pass: up to `most` tokens of its prompt, or the token drawn
         last.
         """
-        return self.unread[:most] if self.unread else [self.drawn[-1]]
+        if not self.unread:
+            return [self.drawn[-1]]
+        at = len(self.slot.tokens)
+        ahead = [mark - at for mark in self._marks if mark > at]
+        return self.unread[: min([most, *ahead])]
 
     def fed(self, tokens: list[int]) -> None:
         """These tokens were part of a pass that succeeded."""

@@ -13,7 +13,8 @@ class Generation:
 
     `prompt` holds token ids (at least one, fewer than the slot's context); `max_tokens` the most tokens to draw (None:
     until the slot is full; 0: only read the prompt). `reuse` lets the prompt continue from what a slot already holds.
-    `follows` is the id of a job with the same prompt whose reading this one waits for (copies of one prompt).
+    `follows` is the id of a job with the same prompt whose reading this one waits for (copies of one prompt); that job
+    is `followed`.
     """
 
     prompt: list[int]
@@ -22,6 +23,7 @@ class Generation:
     stops: tuple[str, ...] = ()
     reuse: bool = True
     follows: int | None = None
+    followed: bool = False
 
 
 @dataclass(frozen=True)

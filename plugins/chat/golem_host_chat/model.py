@@ -12,12 +12,15 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from golem_host.api import Model, ModelFileError
+from golem_host.config import show_size
+from golem_host.memory import available_bytes
 from golem_host.ops import CacheType
 from golem_host.weights.gguf import Gguf, open_gguf
 from golem_host.weights.quantization import quantization_name
+from golem_host.weights.tensor import Tensor
 from golem_host_chat.families import Family, family_of
 from golem_host_chat.families.third_party import Brought
-from golem_host_chat.passes import cache_bytes, state_bytes
+from golem_host_chat.memory import cache_bytes, checkpoint_bytes, state_bytes
 
 if TYPE_CHECKING:
     from golem_host.devices.device import Device
@@ -61,6 +64,7 @@ class ChatModel(Model):
             self.context_length = family.context_length
             self.embedding_length = family.embedding_length
             self.modified = max(part.stat().st_mtime for part in gguf.paths)
+            self._weight_bytes = sum(tensor.nbytes for tensor in _multiplied(gguf))
             self._cache_specs = family.caches()
             self._state_specs = family.states()
 
@@ -100,7 +104,35 @@ class ChatModel(Model):
         context, kind = self.slot_context(settings), self.cache_type(settings)
         slots = settings["parallel"]
         caches = cache_bytes(self._cache_specs, slots=slots, context=context, kv_type=kind)
-        return self.size_bytes + caches + state_bytes(self._state_specs, slots=slots)
+        weights = self._weight_bytes if settings["repack"] else 0  # else they stay in the mapped file
+        return weights + caches + state_bytes(self._state_specs, slots=slots)
+
+    def _granted_checkpoints(self, settings: Mapping[str, Any]) -> int:
+        """Checkpoints for which there is memory in every slot, as many as `checkpoints` asks for at most.
+
+        Raises `ModelFileError` when there is not even memory for the slots.
+        """
+        wanted, slots, free = settings["checkpoints"], settings["parallel"], available_bytes()
+        if free is None:
+            return wanted
+        context, kind = self.slot_context(settings), self.cache_type(settings)
+        if self.device == "cpu":  # other devices count their own
+            needed = self.memory_bytes(settings)
+            if needed > free:
+                raise ModelFileError(
+                    self.path,
+                    f"it needs {show_size(needed)} of memory with {self.describe(settings)}, {show_size(free)} are "
+                    "free; lower --context, or take a smaller file",
+                )
+            free -= needed
+        each = slots * checkpoint_bytes(self._cache_specs, self._state_specs, context=context, kv_type=kind)
+        if wanted * each <= free:
+            return wanted
+        log.warning(
+            "%s: %d checkpoints for each of %d slots would take %s, %s are free: each slot keeps %d",
+            self.name, wanted, slots, show_size(wanted * each), show_size(free), free // each,
+        )  # fmt: skip
+        return free // each
 
     def describe(self, settings: Mapping[str, Any]) -> str:
         slots, context = settings["parallel"], self.slot_context(settings)
@@ -115,7 +147,10 @@ class ChatModel(Model):
         if context < settings["context"] // settings["parallel"]:
             log.warning("%s was trained for %d positions; its slots hold no more", self.name, context)
         kv_type = self.cache_type(settings)
-        return ChatRuntime(self, device, settings, context=context, kv_type=kv_type, progress=progress)
+        checkpoints = self._granted_checkpoints(settings)
+        return ChatRuntime(
+            self, device, settings, context=context, kv_type=kv_type, checkpoints=checkpoints, progress=progress
+        )
 
     def show(self, verbose: bool) -> dict[str, Any]:
         with open_gguf(self.path) as gguf:
@@ -139,6 +174,14 @@ class ChatModel(Model):
             if kind != "model":
                 raise ModelFileError(path, f"this is a GGUF of type '{kind}', not a language model")
             yield gguf, family_of(gguf, self.families)
+
+
+def _multiplied(gguf: Gguf) -> Iterator[Tensor]:
+    """All tensors but the tables of which only rows are read, from the mapped file."""
+    tables = {"per_layer_token_embd.weight"}
+    if "output.weight" in gguf.tensors:
+        tables.add("token_embd.weight")
+    return (tensor for name, tensor in gguf.tensors.items() if name not in tables)
 
 
 def model_name(path: Path) -> str:

@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-import math
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
-from golem_host.devices.device import WIDEST_PASS
 from golem_host.ops import Cache, CacheType, Recording, State, arg_largest, block_maxima
-from golem_host_chat.families import Batch, CacheSpec, Family, StateSpec
+from golem_host_chat.families import Batch, Family
+from golem_host_chat.memory import SlotMemory
 from golem_host_chat.scores import Scores
 
 
@@ -37,11 +36,11 @@ class Columns:
 
 
 class Passes:
-    """Caches of type `kv_type` and recurrent states for `slots` conversations of `context` positions each, and the
-    recordings over them.
+    """What is remembered (`memory`) in caches of type `kv_type` and states for `slots` conversations of `context`
+    positions each, and the recordings over them.
 
-    A pass has at most `widest` columns, which is the device's choice; sliding caches have room for it beside their
-    window. `tokens` is how many the vocabulary holds, where the model may have outputs for more.
+    A pass has at most `widest` columns, which is the device's choice. `tokens` is how many the vocabulary holds, where
+    the model may have outputs for more.
 
     `run` is called on the device thread only.
     """
@@ -62,21 +61,7 @@ class Passes:
         self.context = context
         self._backend = backend
         self.widest: int = backend.widest_pass
-        self.specs = family.caches()
-        self.cells = [cells_of(spec, context, self.widest) for spec in self.specs]
-        self._caches: list[Any] = [
-            backend.cache(
-                slots=slots,
-                cells=cells,
-                kv_heads=spec.kv_heads,
-                key_dim=spec.key_dim,
-                value_dim=spec.value_dim,
-                type=kv_type,
-            )
-            for spec, cells in zip(self.specs, self.cells, strict=True)
-        ]
-        self._states: list[Any] = [backend.state(slots=slots, shape=spec.shape) for spec in family.states()]
-        self.recurrent = bool(self._states)
+        self.memory = SlotMemory(family, backend, slots=slots, context=context, widest=self.widest, kv_type=kv_type)
         self._programs: dict[int, Any] = {}
 
     def prepare(self, progress: Callable[[float], None]) -> None:
@@ -99,16 +84,10 @@ class Passes:
         logits = program.output("logits")[:, : self.vocab_size]
         return Scores(logits, program.output("maxima"), program.output("best")[:, 0].tolist())
 
-    def copy_slot(self, source: int, target: int) -> None:
-        """Give slot `target` everything slot `source` remembers."""
-        for each in (*self._caches, *self._states):
-            each.copy_slot(source, target)
-
     def close(self) -> None:
         """Let go of weights, caches, states and programs, whoever still holds this object."""
         self._family = None
-        self._caches.clear()
-        self._states.clear()
+        self.memory.clear()
         self._programs.clear()
 
     def program(self, width: int) -> Any:
@@ -123,7 +102,13 @@ class Passes:
     def _record(self, width: int) -> Recording:
         if self._family is None:
             raise RuntimeError("the passes of an unloaded model")
-        recording = record(self._family, self._caches, states=self._states, width=width, outputs=min(width, self.slots))
+        recording = record(
+            self._family,
+            self.memory.caches,
+            states=self.memory.states,
+            width=width,
+            outputs=min(width, self.slots),
+        )
         logits = recording.outputs["logits"]
         maxima = block_maxima(logits, self.vocab_size)
         recording.output("maxima", maxima)
@@ -153,24 +138,3 @@ def record(
     )
     recording.output("logits", family.forward(batch))
     return recording
-
-
-def cells_of(spec: CacheSpec, context: int, widest: int) -> int:
-    """Positions a layer keeps for one slot: all of them, or its window beside the widest pass."""
-    return min(context, spec.window + widest) if spec.window else context
-
-
-def cache_bytes(specs: Sequence[CacheSpec], *, slots: int, context: int, kv_type: CacheType) -> int:
-    """Bytes of keys and values for all slots, on a device whose passes are of the usual width."""
-    return sum(
-        slots
-        * cells_of(spec, context, WIDEST_PASS)
-        * spec.kv_heads
-        * (kv_type.row_bytes(spec.key_dim) + kv_type.row_bytes(spec.value_dim))
-        for spec in specs
-    )
-
-
-def state_bytes(specs: Sequence[StateSpec], *, slots: int) -> int:
-    """Bytes of the recurrent states of all slots."""
-    return 4 * slots * sum(math.prod(spec.shape) for spec in specs)

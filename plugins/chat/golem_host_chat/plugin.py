@@ -21,6 +21,7 @@ from golem_host.api import (
     hookspec,
 )
 from golem_host.config import choice, device, duration, integer, named_path
+from golem_host.memory import available_bytes
 
 if TYPE_CHECKING:
     from golem_host_chat.model import ChatModel
@@ -44,6 +45,9 @@ DEMO = DemoModel(
 )
 
 
+CACHE_MIB = 8192
+
+
 @hookspec
 def golem_chat_families() -> Mapping[str, str]:
     """Model families of another plugin: `general.architecture` of their files, and where each is
@@ -54,6 +58,12 @@ def golem_chat_families() -> Mapping[str, str]:
     has a whole example.
     """
     raise NotImplementedError
+
+
+def _cache_ram() -> int:
+    """8192, a quarter of the free memory at most."""
+    free = available_bytes()
+    return CACHE_MIB if free is None else min(CACHE_MIB, free >> 22)
 
 
 @hookimpl
@@ -100,6 +110,22 @@ def golem_settings() -> Sequence[Setting]:
             0.0,
             "Forget a slot's tokens after this long without use; 0 never.",
             metavar="DURATION",
+        ),
+        Setting(
+            "checkpoints",
+            integer(0, 1024),
+            4,
+            "Copies a slot keeps of states and sliding windows, from which a changed prompt goes on, where a model has "
+            "them; fewer when there is no memory for so many.",
+            metavar="N",
+        ),
+        Setting(
+            "cache-ram",
+            integer(-1, 1 << 30),
+            _cache_ram,
+            "Memory for conversations whose slot went to another, in MiB, an even share for each chat model; 0: none, "
+            "-1 has no limit.",
+            metavar="MIB",
         ),
     ]
 

@@ -38,6 +38,7 @@ class ChatRuntime:
         *,
         context: int,
         kv_type: CacheType,
+        checkpoints: int,
         progress: Callable[[float], None],
     ) -> None:
         self.model = model
@@ -64,8 +65,14 @@ class ChatRuntime:
             kv_type=kv_type,
         )
         self.passes.prepare(progress)
-        stepper = ChatStepper(self.passes, self.tokenizer, cache_ttl=settings["cache-ttl"])
-        self.lane = StepwiseLane(model.name, stepper, kind="chat", queue_limit=settings["queue"])
+        self._stepper = ChatStepper(
+            self.passes,
+            self.tokenizer,
+            cache_ttl=settings["cache-ttl"],
+            checkpoints=checkpoints,
+            cache_bytes=_cache_bytes(settings),
+        )
+        self.lane = StepwiseLane(model.name, self._stepper, kind="chat", queue_limit=settings["queue"])
 
     def _backend(self, device: Device, settings: Mapping[str, Any]) -> Any:
         """The device's, or one that leaves all but the last layers to the CPU."""
@@ -92,8 +99,15 @@ class ChatRuntime:
 
     def close(self) -> None:
         """Give weights and caches back. The lane stays, closed, for a request that was about to submit to it."""
+        self._stepper.clear()
         self.passes.close()
         self._gguf.close()
+
+
+def _cache_bytes(settings: Mapping[str, Any]) -> int | None:
+    """This model's share of the memory for conversations without a slot; None: as much as there is."""
+    most: int = settings["cache-ram"]
+    return None if most < 0 else (most << 20) // max(1, len(settings["chat-model"]))
 
 
 def text_rules(gguf: Gguf) -> tuple[Tokenizer, SamplingParams]:

@@ -10,10 +10,12 @@ from golem_host.errors import BadRequest, ContextExceeded
 from golem_host.lanes.job import Job
 from golem_host.lanes.lane import pass_failed
 from golem_host.text.tokenizer import Tokenizer
+from golem_host_chat.checkpoints import plan_checkpoints
 from golem_host_chat.conversation import Conversation
 from golem_host_chat.generation import Generation
 from golem_host_chat.passes import Columns, Passes
-from golem_host_chat.slots import Ring, Slot, choose_slot
+from golem_host_chat.prompt_cache import Entry, PromptCache
+from golem_host_chat.slots import Choice, Slot, choose_slot
 
 log = logging.getLogger("golem_host.chat")
 
@@ -40,17 +42,27 @@ class Carried:
 class ChatStepper:
     """The seats of a chat lane: one slot each. Runs on the device thread.
 
-    `cache_ttl` seconds after its last use a slot's tokens are forgotten; 0 never.
+    `cache_ttl` seconds after its last use a slot's tokens are forgotten; 0 never. A slot keeps `checkpoints` copies of
+    what its model forgets. Conversations that lose their slot are kept in `cache_bytes` of memory; None: without limit.
     """
 
-    def __init__(self, passes: Passes, tokenizer: Tokenizer, *, cache_ttl: float = 0.0) -> None:
+    def __init__(
+        self,
+        passes: Passes,
+        tokenizer: Tokenizer,
+        *,
+        cache_ttl: float = 0.0,
+        checkpoints: int = 4,
+        cache_bytes: int | None = 0,
+    ) -> None:
         self.passes = passes
         self._tokenizer = tokenizer
         self._vocab_size = passes.vocab_size
         self._cache_ttl = cache_ttl
-        self._slots = [Slot(index) for index in range(passes.slots)]
-        rings = {(spec.window, cells) for spec, cells in zip(passes.specs, passes.cells, strict=True) if spec.window}
-        self._rings = [Ring(window, cells) for window, cells in sorted(rings)]
+        self._memory = passes.memory
+        self._checkpoints = checkpoints if self._memory.layout.forgets else 0
+        self._prompts = PromptCache(self._memory, cache_bytes)
+        self._slots = [Slot(index=index) for index in range(passes.slots)]
         self._conversations: list[Conversation] = []
         self._chunk = 64
         """Prompt columns of the next pass: follows the speed seen."""
@@ -62,20 +74,28 @@ class ChatStepper:
             return False
         self._expire()
         choice = choose_slot(
-            self._slots, request.prompt, self._rings, reuse=request.reuse, recurrent=self.passes.recurrent
+            self._slots, request.prompt, self._memory.layout, reuse=request.reuse, others=self._prompts.entries
         )
         if choice is None:
             return False
-        slot = choice.slot
-        conversation = Conversation(
-            job, slot, choice.keep, tokenizer=self._tokenizer, context=self.passes.context, vocab_size=self._vocab_size
-        )
-        if choice.copy_from is not None:
-            self.passes.copy_slot(choice.copy_from.index, slot.index)
-            slot.high_water = choice.copy_from.high_water
-        elif not choice.keep:
-            slot.forget()
-        slot.tokens = request.prompt[: choice.keep]
+        slot, keep = choice.slot, choice.start.keep
+        try:
+            self._prepare(choice)
+            marks = self._plan(choice, request)
+            conversation = Conversation(
+                job,
+                slot,
+                keep,
+                marks=marks,
+                tokenizer=self._tokenizer,
+                context=self.passes.context,
+                vocab_size=self._vocab_size,
+            )
+            if conversation.at_mark:
+                self._checkpoint(slot)
+        except BaseException:
+            slot.forget()  # it may be half one conversation, half another
+            raise
         slot.busy = True
         self._conversations.append(conversation)
         return True
@@ -88,6 +108,8 @@ class ChatStepper:
         drawing: list[Conversation] = []
         for conversation, tokens in fed:
             conversation.fed(tokens)
+            if conversation.at_mark:
+                self._checkpoint(conversation.slot)
             if not conversation.reading:
                 drawing.append(conversation)
         # What is told wakes the event loop: not before all have drawn, or it would run in between.
@@ -116,6 +138,53 @@ class ChatStepper:
             conversation.slot.forget()
             self._leave(conversation)
 
+    def clear(self) -> None:
+        """Let go of everything kept of conversations, whoever still holds this object."""
+        self._prompts.clear()
+        for slot in self._slots:
+            slot.forget()
+
+    def _prepare(self, choice: Choice) -> None:
+        """Make the slot remember what its new conversation starts from. What it held is kept elsewhere if most of it
+        would be lost.
+        """
+        slot, start = choice.slot, choice.start
+        source = start.held
+        if 2 * (start.keep if source is slot else 0) < len(slot.tokens):
+            self._prompts.add(slot)
+        if not start.keep:
+            slot.forget()
+            return
+        if source is not slot:
+            if isinstance(source, Entry):
+                self._memory.restore(slot.index, source.whole, start.keep)
+                if start.shared == len(source.tokens):
+                    self._prompts.remove(source)  # the slot goes on with all of it
+            elif isinstance(source, Slot):
+                self._memory.copy_slot(source.index, slot.index)
+            slot.become(source)
+        if start.copy is not None:
+            self._memory.restore(slot.index, start.copy)
+        slot.rewind(start)
+
+    def _plan(self, choice: Choice, request: Generation) -> tuple[int, ...]:
+        """The positions where checkpoints are to be made; those the slot has and will not keep are let go of."""
+        slot, length = choice.slot, len(request.prompt)
+        points = [choice.parted]
+        if request.followed and self._memory.layout.recurrent:
+            points.append(length - 1)
+        kept = [copy.position for copy in slot.copies]
+        planned = plan_checkpoints(kept, start=choice.start.keep, length=length, points=points, most=self._checkpoints)
+        slot.copies = [copy for copy in slot.copies if copy.position in planned]
+        return tuple(position for position in planned if position not in kept)
+
+    def _checkpoint(self, slot: Slot) -> None:
+        """Make one, if there is memory for it."""
+        try:
+            slot.copies.append(self._memory.checkpoint(slot))
+        except MemoryError:
+            log.warning("no memory for a checkpoint of slot %d", slot.index)
+
     def _check(self, request: Generation) -> None:
         if not request.prompt:
             raise BadRequest("the prompt has no tokens")
@@ -130,6 +199,7 @@ class ChatStepper:
             for slot in self._slots:
                 if not slot.busy and slot.last_used < oldest:
                     slot.forget()
+            self._prompts.expire(oldest)
 
     def _gather(self) -> tuple[Columns, list[tuple[Conversation, list[int]]], Carried]:
         """The next pass: a token of every conversation that draws, then prompts in the order they came."""

@@ -12,7 +12,8 @@ from numpy.typing import NDArray
 from golem_host.weights.gguf import open_gguf
 from golem_host_chat.families import family_of
 from golem_host_chat.families.third_party import Brought
-from golem_host_chat.passes import cells_of, record
+from golem_host_chat.memory import cells_of
+from golem_host_chat.passes import record
 
 Arrays = dict[str, NDArray[np.float32]]
 

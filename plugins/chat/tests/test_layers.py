@@ -36,7 +36,7 @@ def test_a_model_cut_before_a_layer_has_the_same_logits(tmp_path: Path, architec
             columns.add(2, first // 5, [9], output=True)
             np.testing.assert_array_equal(cut.run(columns).logits, whole.run(columns).logits)
         for passes in (whole, cut):
-            passes.copy_slot(0, 1)
+            passes.memory.copy_slot(0, 1)
         columns = Columns()
         columns.add(1, 20, [5], output=True)
         np.testing.assert_array_equal(cut.run(columns).logits, whole.run(columns).logits)

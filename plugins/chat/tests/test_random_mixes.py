@@ -14,11 +14,11 @@ import pytest
 from golem_host.api import Job
 from golem_host.devices.cpu import CpuBackend
 from golem_host.kernels import library
-from golem_host.testing.tiny import tiny_gguf
+from golem_host_chat import checkpoints, prompt_cache, slots
 from golem_host_chat.generation import Generation
 from golem_host_chat.sampling_params import SamplingParams
 from golem_host_chat.stepper import ChatStepper
-from test_engine import FAMILIES, Engine
+from test_engine import FAMILIES, Engine, tiny
 
 pytestmark = pytest.mark.skipif(library.load() is None, reason="the native kernels were not built")
 
@@ -27,8 +27,7 @@ REQUESTS = 16
 
 @pytest.fixture(scope="module", params=list(FAMILIES))
 def checkpoint(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Path:
-    path = tmp_path_factory.mktemp("mixes") / f"{request.param}.gguf"
-    return tiny_gguf(path, request.param, quantization=FAMILIES[request.param], window=8, context=256)
+    return tiny(tmp_path_factory.mktemp("mixes"), request.param)
 
 
 @pytest.mark.parametrize("threads", [1, 2, 3])
@@ -42,7 +41,10 @@ def test_answers_in_company_are_the_answers_alone(
         stepper._chunk = int(rng.integers(1, 40))
 
     monkeypatch.setattr(ChatStepper, "_adapt", cut_anywhere)
-    company = Engine(checkpoint, CpuBackend(threads=threads), slots=3)
+    # So that short prompts have something to copy and to put away.
+    for module, name in ((slots, "COPY_GAIN"), (prompt_cache, "COPY_GAIN"), (checkpoints, "LEAST")):
+        monkeypatch.setattr(module, name, 4)
+    company = Engine(checkpoint, CpuBackend(threads=threads), slots=3, cache_bytes=1 << 20)
     company.passes.prepare(lambda share: None)
     requests: list[dict] = []
     jobs: list[Job[Generation]] = []

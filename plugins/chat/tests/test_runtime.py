@@ -15,12 +15,14 @@ from golem_host.devices.cpu import CpuBackend
 from golem_host.devices.device import Device
 from golem_host.errors import Unavailable, UsageError
 from golem_host.testing.tiny import tiny_gguf
+from golem_host.weights.gguf import open_gguf
 from golem_host_chat.families import ARCHITECTURES
 from golem_host_chat.generation import Generation
 from golem_host_chat.model import ChatModel, model_name
 from golem_host_chat.plugin import golem_identify, golem_models, golem_settings
 from golem_host_chat.runtime import ChatRuntime
 from golem_host_chat.sampling_params import SamplingParams
+from golem_host_chat.stepper import ChatStepper
 
 SETTINGS: dict[str, Any] = {
     "context": 512,
@@ -28,6 +30,10 @@ SETTINGS: dict[str, Any] = {
     "kv-type": "f16",
     "max-tokens": None,
     "cache-ttl": 0.0,
+    "checkpoints": 4,
+    "cache-ram": 0,
+    "chat-model": (),
+    "repack": True,
     "vulkan-layers": None,
     "queue": 8,
     "threads": 1,
@@ -58,7 +64,10 @@ def test_the_header_tells_what_a_model_is(tmp_path: Path) -> None:
     assert (model.name, model.family, model.quantization) == ("Some-Model.Q8_0", "gemma3", "Q8_0")
     assert model.context_length == 128 and model.size_bytes == path.stat().st_size
     assert model.slot_context(SETTINGS) == 128, "no more than it was trained for"
-    assert model.memory_bytes(SETTINGS) > model.size_bytes
+    weights = sum(tensor.nbytes for tensor in open_gguf(path).tensors.values())
+    caches = 2 * 7 * 128 * 2 * 2 * (32 + 32)  # slots, layers, positions, heads, bytes of a half, key and value
+    assert model.memory_bytes(SETTINGS) == weights + caches
+    assert model.memory_bytes({**SETTINGS, "repack": False}) == caches
     shown = model.show(verbose=False)
     assert (
         shown["model_info"]["general.architecture"] == "gemma3" and shown["model_info"]["tokenizer.ggml.tokens"] == []
@@ -92,11 +101,60 @@ def test_slots_too_small_to_use_are_refused(tmp_path: Path) -> None:
 def test_a_q8_0_cache_takes_little_more_than_half_the_memory(tmp_path: Path, device: Device) -> None:
     tiny_gguf(tmp_path / "m.gguf", "qwen3")
     model = ChatModel(tmp_path / "m.gguf")
-    f16, q8_0 = (model.memory_bytes({**SETTINGS, "kv-type": kind}) - model.size_bytes for kind in ("f16", "q8_0"))
+    settings = {**SETTINGS, "repack": False}  # the caches alone
+    f16, q8_0 = (model.memory_bytes({**settings, "kv-type": kind}) for kind in ("f16", "q8_0"))
     assert q8_0 == f16 * 34 // 64
     runtime = model.load(device, {**SETTINGS, "kv-type": "q8_0"}, lambda share: None)
     device.attach(runtime.lane)
     assert _draw(runtime, device) >= 0
+
+
+def test_tables_of_which_rows_are_read_stay_in_the_file(tmp_path: Path) -> None:
+    tied, untied = (ChatModel(tiny_gguf(tmp_path / f"{each}.gguf", tied=each)) for each in (True, False))
+    assert tied.memory_bytes(SETTINGS) == untied.memory_bytes(SETTINGS)
+
+
+def test_slots_that_do_not_fit_in_memory_are_refused_before_loading(
+    tmp_path: Path, device: Device, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    model = ChatModel(tiny_gguf(tmp_path / "m.gguf", "qwen3"))
+    needed = model.memory_bytes(SETTINGS)
+    monkeypatch.setattr("golem_host_chat.model.available_bytes", lambda: needed - 1)
+    with pytest.raises(
+        ModelFileError, match=r"it needs .* of memory with 2 slots of 256 positions, .* are free; lower"
+    ):
+        model.load(device, SETTINGS, lambda share: None)
+    monkeypatch.setattr("golem_host_chat.model.available_bytes", lambda: needed)
+    model.load(device, SETTINGS, lambda share: None)
+
+
+def test_checkpoints_are_as_many_as_there_is_memory_for(
+    tmp_path: Path, device: Device, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    """A checkpoint of these windows of 8 takes 7 layers less a full one, 2 heads of 32 keys and 32 values each."""
+    settings = {**SETTINGS, "context": 4096}
+    path = tiny_gguf(tmp_path / "m.gguf", "gemma3", window=8, context=2048)
+    model = ChatModel(path)
+    each = 2 * 6 * 8 * 2 * 2 * (32 + 32)
+    for free, granted in ((4 * each, 4), (4 * each - 1, 3), (0, 0), (100 * each, 4), (None, 4)):
+        caplog.clear()
+        there = None if free is None else model.memory_bytes(settings) + free
+        monkeypatch.setattr("golem_host_chat.model.available_bytes", lambda there=there: there)
+        stepper = model.load(device, settings, lambda share: None).lane.stepper
+        assert isinstance(stepper, ChatStepper)
+        assert stepper._checkpoints == granted
+        assert [record.message.endswith(f"each slot keeps {granted}") for record in caplog.records] == (
+            [] if granted == 4 else [True]
+        )
+
+
+def test_each_chat_model_has_its_share_of_the_memory_for_conversations(tmp_path: Path, device: Device) -> None:
+    path = tiny_gguf(tmp_path / "m.gguf")
+    for most, models, share in ((10, 1, 10 << 20), (10, 4, 10 << 18), (0, 1, 0), (-1, 2, None)):
+        settings = {**SETTINGS, "cache-ram": most, "chat-model": (path,) * models}
+        stepper = ChatModel(path).load(device, settings, lambda share: None).lane.stepper
+        assert isinstance(stepper, ChatStepper)
+        assert stepper._prompts._limit == share
 
 
 def test_heads_that_do_not_fit_the_cache_are_refused(tmp_path: Path, device: Device) -> None:

@@ -43,6 +43,7 @@ class Draw:
                         stops=self.stops,
                         reuse=self.reuse,
                         follows=None if first is None else first.id,
+                        followed=first is None and self.copies > 1,
                     )
                 )
                 first = first or job
