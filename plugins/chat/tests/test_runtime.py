@@ -37,7 +37,6 @@ SETTINGS: dict[str, Any] = {
     "vulkan-layers": None,
     "queue": 8,
     "threads": 1,
-    "repack": True,
 }
 
 PLUGINS = plugins.load(["chat"])
