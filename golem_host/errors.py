@@ -9,6 +9,11 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
+from golem_host.printable import printable
+
+LONGEST_REFUSAL = 1000
+"""Characters told of what is wrong with a model file: it may quote what the file holds, of any length."""
+
 
 class GolemError(Exception):
     """Base of all errors raised on purpose; its text is written for the person who reads it."""
@@ -158,6 +163,6 @@ class ModelFileError(OperatorError):
     """A model file that cannot be used: `path` and what is wrong with it."""
 
     def __init__(self, path: object, message: str) -> None:
-        super().__init__(f"{path}: {message}")
         self.path = path
-        self.message = message
+        self.message = printable(message, LONGEST_REFUSAL)
+        super().__init__(f"{path}: {self.message}")

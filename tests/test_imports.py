@@ -32,6 +32,7 @@ PUBLIC = (
     "golem_host.lanes",
     "golem_host.memory",
     "golem_host.ops",
+    "golem_host.printable",
     "golem_host.registry",
     "golem_host.testing",
     "golem_host.text",

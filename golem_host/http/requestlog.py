@@ -13,6 +13,7 @@ from litestar import Request
 from litestar.types import ASGIApp, Message, Receive, Scope, Send
 
 from golem_host.logs import REQUESTS
+from golem_host.printable import printable
 
 log = logging.getLogger(REQUESTS)
 
@@ -102,7 +103,7 @@ def text_line(fields: dict[str, Any], note: RequestNote) -> str:
     if note.client_left:
         parts.append("client left")
     line = " — ".join(part for part in parts if part)
-    return _printable(f"{line}: {note.error}" if note.error else line)
+    return printable(f"{line}: {note.error}" if note.error else line)
 
 
 def json_line(fields: dict[str, Any], note: RequestNote) -> str:
@@ -161,7 +162,3 @@ def _rate(count: int | None, what: str, milliseconds: float | None, digits: int)
     if not milliseconds:
         return f"{count} {what}"
     return f"{count} {what} in {duration(milliseconds)} ({count / milliseconds * 1e3:.{digits}f}/s)"
-
-
-def _printable(line: str) -> str:
-    return "".join(c if c.isprintable() else c.encode("unicode_escape").decode("ascii") for c in line)

@@ -45,7 +45,7 @@ class RawValue:
 
 
 def gguf_bytes(
-    metadata: Mapping[str, Any] | Sequence[tuple[str, Any]] = (),
+    metadata: Mapping[str, Any] | Sequence[tuple[str | bytes, Any]] = (),
     tensors: Sequence[RawTensor] = (),
     *,
     version: int = 3,
@@ -60,8 +60,8 @@ def gguf_bytes(
     pairs = list(metadata.items()) if isinstance(metadata, Mapping) else list(metadata)
     out = bytearray(b"GGUF" + struct.pack("<Iqq", version, len(tensors), len(pairs)))
     for key, value in pairs:
-        kind, data = _value(value)
-        out += _string(key) + struct.pack("<i", kind) + data
+        raw = raw_value(value)
+        out += _string(key) + struct.pack("<i", raw.kind) + raw.data
     blob = bytearray()
     for tensor in tensors:
         offset = len(blob) if tensor.offset is None else tensor.offset
@@ -81,19 +81,21 @@ def _string(text: str | bytes) -> bytes:
     return struct.pack("<Q", len(raw)) + raw
 
 
-def _value(value: Any) -> tuple[int, bytes]:
+def raw_value(value: Any) -> RawValue:
+    """A metadata value as it is written; of the kinds `gguf_bytes` takes."""
     if isinstance(value, RawValue):
-        return value.kind, value.data
+        return value
     if isinstance(value, str | bytes):
-        return _STRING, _string(value)
+        return RawValue(_STRING, _string(value))
     if isinstance(value, list):
-        return _ARRAY, struct.pack("<iQ", _STRING, len(value)) + b"".join(_string(item) for item in value)
+        items = b"".join(_string(item) for item in value)
+        return RawValue(_ARRAY, struct.pack("<iQ", _STRING, len(value)) + items)
     if isinstance(value, np.ndarray):
-        return _ARRAY, struct.pack("<iQ", _CODES[value.dtype.name], value.size) + value.tobytes()
+        return RawValue(_ARRAY, struct.pack("<iQ", _CODES[value.dtype.name], value.size) + value.tobytes())
     if isinstance(value, bool):
         value = np.bool_(value)
     elif type(value) is int:
         value = np.uint32(value)
     elif type(value) is float:
         value = np.float32(value)
-    return _CODES[value.dtype.name], value.tobytes()
+    return RawValue(_CODES[value.dtype.name], value.tobytes())

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import mmap
 from collections.abc import Iterator, Mapping
 from pathlib import Path
@@ -124,12 +125,12 @@ class Gguf:
     @overload
     def f32(self, key: str, default: T) -> float | T: ...
     def f32(self, key: str, default: Any = _REQUIRED) -> Any:
-        """A floating-point number; `default` when absent. Raises GgufError naming key and value."""
+        """A finite floating-point number; `default` when absent. Raises GgufError naming key and value."""
         value = self._value(key, default)
         if value is default:
             return default
-        if type(value) is not float:
-            self._wrong_type(key, value, "a floating-point number")
+        if type(value) is not float or not math.isfinite(value):
+            self._wrong_type(key, value, "a finite floating-point number")
         return value
 
     @overload

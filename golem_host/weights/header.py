@@ -179,13 +179,12 @@ class _Parser:
         dimensions = self._scalar("<I", what)
         if dimensions > MAX_DIMENSIONS:
             self._refuse(f"tensor '{name}' has {dimensions} dimensions; at most {MAX_DIMENSIONS} are allowed")
-        sizes = [self._scalar("<q", what) for _ in range(dimensions)]
+        sizes = self._numbers(f"<{dimensions}q", what)
         if any(size <= 0 for size in sizes):
-            self._refuse(f"tensor '{name}' has the dimensions {sizes}; each must be positive")
+            self._refuse(f"tensor '{name}' has the dimensions {list(sizes)}; each must be positive")
         if math.prod(sizes) >= 1 << 63:
-            self._refuse(f"tensor '{name}' has the dimensions {sizes}: too many elements")
-        type_id = self._scalar("<i", what)
-        offset = self._scalar("<Q", what)
+            self._refuse(f"tensor '{name}' has the dimensions {list(sizes)}: too many elements")
+        type_id, offset = self._numbers("<iQ", what)
         return TensorInfo(name, tuple(reversed(sizes)) or (1,), type_id, offset)
 
     def _placed(self, infos: list[TensorInfo], alignment: int) -> list[TensorInfo]:
@@ -228,10 +227,14 @@ class _Parser:
         return count
 
     def _scalar(self, code: str, what: str) -> int:
-        self._need(struct.calcsize(code), what)
-        value = struct.unpack_from(code, self._buffer, self._at)[0]
-        self._at += struct.calcsize(code)
-        return value
+        return self._numbers(code, what)[0]
+
+    def _numbers(self, code: str, what: str) -> tuple[int, ...]:
+        size = struct.calcsize(code)
+        self._need(size, what)
+        values = struct.unpack_from(code, self._buffer, self._at)
+        self._at += size
+        return values
 
     def _need(self, length: int, what: str) -> None:
         if self._at + length > self._size:

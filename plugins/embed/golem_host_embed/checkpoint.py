@@ -98,7 +98,9 @@ def open_checkpoint(path: Path) -> Checkpoint:
     checkpoint = directory.open_directory(path) if path.is_dir() else gguf_file.open_file(path)
     if checkpoint.context_length < MIN_CONTEXT:
         checkpoint.close()
-        raise ModelFileError(path, f"texts of {checkpoint.context_length} tokens are too short to be of any use")
+        raise ModelFileError(
+            path, f"'context_length': texts of {checkpoint.context_length} tokens are too short to be of use"
+        )
     return replace(checkpoint, tokens=lambda: _fitting_tokens(checkpoint))
 
 

@@ -96,7 +96,10 @@ def _hparams(gguf: Gguf) -> Hparams:
         gelu=Gelu.TANH,
     )
     if sizes.width % sizes.heads:
-        raise GgufError(gguf.path, f"rows of {sizes.width} values do not divide into {sizes.heads} heads")
+        raise GgufError(
+            gguf.path,
+            f"'{arch}.attention.head_count': rows of {sizes.width} values do not divide into {sizes.heads} heads",
+        )
     if arch == "bert":
         return sizes
     base = gguf.f32(f"{arch}.rope.freq_base", 10000.0)

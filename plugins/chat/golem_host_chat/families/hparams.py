@@ -40,7 +40,9 @@ def read_hparams(gguf: Gguf) -> Hparams:
     width, heads = read_number(gguf, "embedding_length"), read_number(gguf, "attention.head_count", limit=4096)
     kv_heads = read_number(gguf, "attention.head_count_kv", heads, limit=4096)
     if heads % kv_heads:
-        raise GgufError(gguf.path, f"{heads} query heads do not divide into {kv_heads} key heads")
+        raise GgufError(
+            gguf.path, f"'{arch}.attention.head_count' is {heads}, which {kv_heads} key heads do not divide"
+        )
     key_dim = read_number(gguf, "attention.key_length", width // heads, limit=4096)
     context = read_number(gguf, "context_length", limit=1 << 30)
     rope_dims = read_number(gguf, "rope.dimension_count", key_dim, limit=key_dim)
@@ -198,17 +200,25 @@ def _rope_scaling(gguf: Gguf, arch: str, context: int) -> tuple[float, Yarn]:
     factor = gguf.f32(prefix + "factor", gguf.f32(f"{arch}.rope.scale_linear", 1.0)) or 1.0
     if kind not in ("none", "linear", "yarn"):
         raise GgufError(gguf.path, f"'{prefix}type' is {kind!r}; none, linear and yarn are served")
-    if not factor < 1e6:
-        raise GgufError(gguf.path, f"'{prefix}factor' is {factor}; a number below 1000000 is expected")
-    if kind == "none" or factor <= 0:
+    if not 1e-6 < factor < 1e6:
+        raise GgufError(gguf.path, f"'{prefix}factor' is {factor}; a number from 1e-6 to 1e6 is expected")
+    if kind == "none":
         return 1.0, Yarn()
     if kind == "linear":
         return 1.0 / factor, Yarn()
+
+    def positive(key: str, default: float) -> float:
+        value = gguf.f32(prefix + key, default)
+        if not 0 < value < 1e6:
+            raise GgufError(gguf.path, f"'{prefix}{key}' is {value}; a number from 0 to 1e6 is expected")
+        return value
+
+    original = gguf.u32(prefix + "original_context_length", context)
     yarn = Yarn(
         extrapolation=1.0,
-        attention_factor=gguf.f32(prefix + "attn_factor", 1.0) * gguf.f32(prefix + "yarn_attn_factor", 1.0),
-        beta_fast=gguf.f32(prefix + "yarn_beta_fast", 32.0),
-        beta_slow=gguf.f32(prefix + "yarn_beta_slow", 1.0),
-        original_context=gguf.u32(prefix + "original_context_length", context),
+        attention_factor=positive("attn_factor", 1.0) * positive("yarn_attn_factor", 1.0),
+        beta_fast=positive("yarn_beta_fast", 32.0),
+        beta_slow=positive("yarn_beta_slow", 1.0),
+        original_context=_in_range(gguf, prefix + "original_context_length", original, 1, 1 << 30),
     )
     return 1.0 / factor, yarn

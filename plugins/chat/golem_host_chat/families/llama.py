@@ -63,7 +63,8 @@ class Llama(Family):
         refuse_keys(gguf, "expert_shared_count", "expert_shared_feed_forward_length", "expert_weights_scale")
         if hp.rope_dims != hp.key_dim:
             raise GgufError(
-                gguf.path, f"rope turns {hp.rope_dims} of {hp.key_dim} head values; llama turns all of them"
+                gguf.path,
+                f"'llama.rope.dimension_count' is {hp.rope_dims} of {hp.key_dim} head values; llama turns all of them",
             )
         weights = Weights(gguf)
         self.context_length = hp.context_length

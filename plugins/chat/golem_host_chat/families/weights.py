@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import logging
+import math
 from dataclasses import dataclass, replace
 from functools import cache
 from pathlib import Path
 
 from golem_host import ops
 from golem_host.ops import Ref
+from golem_host.printable import printable
 from golem_host.weights.gguf import Gguf, GgufError
 from golem_host.weights.tensor import Tensor
 from golem_host_chat.families.hadamard import PREFIX, Folding, Turn, is_folded
@@ -77,14 +79,18 @@ class Weights:
                 self._gguf.path, f"tensor '{name}' has shape {list(tensor.shape)}, the metadata asks for {list(shape)}"
             )
         tensor.check_values()
-        if len(shape) > 1 and not ops.multiplies(tensor.type):
-            raise GgufError(
-                self._gguf.path,
-                f"tensor '{name}' is a matrix of type {tensor.type_name}, which nothing is multiplied with; get the "
-                "model in a common type such as Q4_K, Q8_0 or F16",
-            )
+        if len(shape) > 1:
+            self._check_product(tensor)
         self._used.add(name)
         return tensor
+
+    def _check_product(self, tensor: Tensor) -> None:
+        if not ops.multiplies(tensor.type):
+            raise GgufError(
+                self._gguf.path,
+                f"tensor '{tensor.name}' is a matrix of type {tensor.type_name}, which nothing is multiplied with; get "
+                "the model in a common type such as Q4_K, Q8_0 or F16",
+            )
 
     def linear(self, name: str, out: int, in_: int) -> Linear:
         """`name.weight` with its optional `name.bias` or `name.scale`."""
@@ -115,7 +121,14 @@ class Weights:
         if bias is not None and scale is not None:
             raise GgufError(self._gguf.path, f"tensors '{bias.name}' and '{scale.name}' together are not served")
         turn = None if self._folding is None else self._folding.turn(weight.name, weight.shape[1])
-        return Linear(weight, bias, None if scale is None else float(scale.float32()[0]), turn)
+        return Linear(weight, bias, None if scale is None else self._number(scale), turn)
+
+    def _number(self, tensor: Tensor) -> float:
+        """The only value of a tensor."""
+        value = float(tensor.float32()[0])
+        if not math.isfinite(value):
+            raise GgufError(self._gguf.path, f"tensor '{tensor.name}' holds {value}; a finite number is expected")
+        return value
 
     def optional_linear(self, name: str, out: int, in_: int) -> Linear | None:
         """`linear`, or None where the file has no `name.weight`."""
@@ -152,7 +165,9 @@ class Weights:
         """A matrix of one row, (1, width), however many axes the file gives it."""
         tensor = self._gguf.tensors.get(name)
         shape = (1, width) if tensor is not None and len(tensor.shape) == 2 else (width,)
-        return replace(self.tensor(name, *shape), shape=(1, width))
+        row = self.tensor(name, *shape)
+        self._check_product(row)
+        return replace(row, shape=(1, width))
 
     def head(self, vocab_size: int, width: int) -> Linear:
         """The output matrix when the file has one, else the embedding table (tied); either may have a bias."""
@@ -182,4 +197,4 @@ class Weights:
 @cache
 def _say_unused(path: Path, names: tuple[str, ...]) -> None:
     """Once for a file, though it is opened to be listed and again to be loaded."""
-    log.warning("%s: %d tensors are not used: %s", path.name, len(names), ", ".join(names[:8]))
+    log.warning("%s: %d tensors are not used: %s", path.name, len(names), printable(", ".join(names[:8]), 400))
