@@ -34,7 +34,7 @@ from golem_host_chat.model import ChatModel
 from golem_host_chat.passes import Columns, Passes
 from golem_host_embed.model import EmbedModel
 
-SETTINGS: dict[str, Any] = {"context": 64, "parallel": 2, "kv-type": "f16"}
+SETTINGS: dict[str, Any] = {"context": 64, "parallel": 2, "kv-type": "f16", "repack": True}
 YARN = {"type": "yarn", "factor": 4.0, "original_context_length": 128, "yarn_beta_fast": 32.0, "yarn_beta_slow": 1.0}
 LONGEST_REFUSAL = 4000
 PLACE = re.compile(
