@@ -71,12 +71,12 @@ def test_tokens_and_greedy_text(tmp_path: Path, oracle: Oracle, each_backend: Cp
     ("metadata", "message"),
     [
         ({"mistral3.expert_count": 8}, "expert_count"),
-        ({"mistral3.rope.dimension_count": 8}, "rope turns 8 of 16"),
+        ({"mistral3.rope.dimension_count": 8}, "rope.dimension_count' is 8 of 16"),
         ({"mistral3.block_count": 3}, "blk.2.attn_q.weight"),
         ({"mistral3.rope.scaling.yarn_log_multiplier": -1.0}, "yarn_log_multiplier' is -1.0"),
-        ({"mistral3.rope.scaling.yarn_log_multiplier": float("nan")}, "yarn_log_multiplier' is nan"),
-        ({"mistral3.attention.temperature_scale": float("inf")}, "temperature_scale' inf"),
-        ({"mistral3.rope.scaling.original_context_length": 0}, "original_context_length' 0"),
+        ({"mistral3.rope.scaling.yarn_log_multiplier": float("nan")}, "yarn_log_multiplier': expected a finite"),
+        ({"mistral3.attention.temperature_scale": float("inf")}, "temperature_scale': expected a finite"),
+        ({"mistral3.rope.scaling.original_context_length": 0}, "original_context_length' is 0"),
     ],
 )
 def test_what_is_not_understood_is_refused(tmp_path: Path, metadata: dict, message: str) -> None:

@@ -58,7 +58,7 @@ def test_tokens_and_greedy_text(tmp_path: Path, oracle: Oracle, each_backend: Cp
     ("metadata", "message"),
     [
         ({"smollm3.expert_count": 8}, "expert_count"),
-        ({"smollm3.rope.dimension_count": 8}, "rope turns 8 of 16"),
+        ({"smollm3.rope.dimension_count": 8}, "rope.dimension_count' is 8 of 16"),
         ({"smollm3.block_count": 6}, "blk.5.attn_q.weight"),
     ],
 )

@@ -138,7 +138,7 @@ class Gemma4(Family):
             mixture=self._mixture(gguf, weights, name) if f"{name}.ffn_gate_inp.weight" in gguf.tensors else None,
             post_ffw_norm=weights.tensor(f"{name}.post_ffw_norm.weight", hp.width),
             input=self._layer_input(weights, name) if hp.per_layer else None,
-            output_scale=1.0 if scale is None else float(scale.float32()[0]),
+            output_scale=1.0 if scale is None else weights.number(scale),
         )
 
     def _qkv(self, gguf: Gguf, weights: Weights, at: int) -> tuple[Linear, Linear | None, Linear | None]:

@@ -69,6 +69,16 @@ def read_hparams(gguf: Gguf) -> Hparams:
     )
 
 
+def require_whole_rope(gguf: Gguf, hp: Hparams) -> None:
+    """Refuse a file whose rotation leaves a part of each head as it is. Raises `GgufError` naming the key."""
+    if hp.rope_dims != hp.key_dim:
+        raise GgufError(
+            gguf.path,
+            f"'{gguf.architecture}.rope.dimension_count' is {hp.rope_dims} of {hp.key_dim} head values; "
+            f"{gguf.architecture} turns all of them",
+        )
+
+
 def read_number(gguf: Gguf, key: str, default: int | None = None, *, least: int = 1, limit: int = MAX_WIDTH) -> int:
     """`<architecture>.<key>` from `least` to `limit`, stored as an integer or as one for each layer that are all equal.
 

@@ -12,10 +12,10 @@ from typing import ClassVar
 
 from golem_host import ops
 from golem_host.ops import Cache, Ref, RopeStyle, Weighting
-from golem_host.weights.gguf import Gguf, GgufError
+from golem_host.weights.gguf import Gguf
 from golem_host.weights.tensor import Tensor
 from golem_host_chat.families.base import Batch, CacheSpec, Family
-from golem_host_chat.families.hparams import Experts, read_experts, read_hparams, refuse_keys
+from golem_host_chat.families.hparams import Experts, read_experts, read_hparams, refuse_keys, require_whole_rope
 from golem_host_chat.families.weights import Linear, Weights
 
 
@@ -61,11 +61,7 @@ class Llama(Family):
         hp = self.hparams = read_hparams(gguf)
         self.experts = read_experts(gguf, hp.ff_width) if gguf.u32("llama.expert_count", 0) else None
         refuse_keys(gguf, "expert_shared_count", "expert_shared_feed_forward_length", "expert_weights_scale")
-        if hp.rope_dims != hp.key_dim:
-            raise GgufError(
-                gguf.path,
-                f"'llama.rope.dimension_count' is {hp.rope_dims} of {hp.key_dim} head values; llama turns all of them",
-            )
+        require_whole_rope(gguf, hp)
         weights = Weights(gguf)
         self.context_length = hp.context_length
         self.embedding_length = hp.width

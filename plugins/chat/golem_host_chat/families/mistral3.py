@@ -15,7 +15,7 @@ from golem_host.ops import Cache, Ref, RopeStyle, Yarn
 from golem_host.weights.gguf import Gguf, GgufError
 from golem_host.weights.tensor import Tensor
 from golem_host_chat.families.base import Batch, CacheSpec, Family
-from golem_host_chat.families.hparams import Hparams, read_hparams, refuse_keys
+from golem_host_chat.families.hparams import Hparams, read_hparams, refuse_keys, require_whole_rope
 from golem_host_chat.families.weights import Linear, Weights
 
 
@@ -38,10 +38,7 @@ class Mistral3(Family):
     def __init__(self, gguf: Gguf) -> None:
         hp = self.hparams = read_hparams(gguf)
         refuse_keys(gguf, "expert_count")
-        if hp.rope_dims != hp.key_dim:
-            raise GgufError(
-                gguf.path, f"rope turns {hp.rope_dims} of {hp.key_dim} head values; mistral3 turns all of them"
-            )
+        require_whole_rope(gguf, hp)
         self._yarn = _yarn(gguf, hp)
         self._strength = gguf.f32("mistral3.attention.temperature_scale", 0.0)
         self._period = gguf.u32("mistral3.rope.scaling.original_context_length", hp.context_length)

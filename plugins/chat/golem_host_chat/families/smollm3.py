@@ -11,10 +11,10 @@ from typing import ClassVar
 
 from golem_host import ops
 from golem_host.ops import Cache, Ref, RopeStyle
-from golem_host.weights.gguf import Gguf, GgufError
+from golem_host.weights.gguf import Gguf
 from golem_host.weights.tensor import Tensor
 from golem_host_chat.families.base import Batch, CacheSpec, Family
-from golem_host_chat.families.hparams import read_hparams, refuse_keys
+from golem_host_chat.families.hparams import read_hparams, refuse_keys, require_whole_rope
 from golem_host_chat.families.weights import Linear, Weights
 
 UNROTATED_EVERY = 4
@@ -41,10 +41,7 @@ class SmolLM3(Family):
     def __init__(self, gguf: Gguf) -> None:
         hp = self.hparams = read_hparams(gguf)
         refuse_keys(gguf, "expert_count")
-        if hp.rope_dims != hp.key_dim:
-            raise GgufError(
-                gguf.path, f"rope turns {hp.rope_dims} of {hp.key_dim} head values; smollm3 turns all of them"
-            )
+        require_whole_rope(gguf, hp)
         weights = Weights(gguf)
         self.context_length = hp.context_length
         self.embedding_length = hp.width

@@ -121,10 +121,10 @@ class Weights:
         if bias is not None and scale is not None:
             raise GgufError(self._gguf.path, f"tensors '{bias.name}' and '{scale.name}' together are not served")
         turn = None if self._folding is None else self._folding.turn(weight.name, weight.shape[1])
-        return Linear(weight, bias, None if scale is None else self._number(scale), turn)
+        return Linear(weight, bias, None if scale is None else self.number(scale), turn)
 
-    def _number(self, tensor: Tensor) -> float:
-        """The only value of a tensor."""
+    def number(self, tensor: Tensor) -> float:
+        """The value of a tensor of one. Raises `GgufError` for one that is not finite."""
         value = float(tensor.float32()[0])
         if not math.isfinite(value):
             raise GgufError(self._gguf.path, f"tensor '{tensor.name}' holds {value}; a finite number is expected")
