@@ -89,7 +89,7 @@ def test_tokens_and_greedy_text(tmp_path: Path, oracle: Oracle, each_backend: Cp
         ({"gemma2.attention.sliding_window_pattern": [True, False]}, "2 bool; .* each of 4 layers"),
         ({"gemma2.attention.sliding_window_pattern": True}, "pattern' is True"),
         ({"gemma2.attn_logit_softcapping": -1.0}, "attn_logit_softcapping' is -1"),
-        ({"gemma2.final_logit_softcapping": float("nan")}, "final_logit_softcapping' is nan"),
+        ({"gemma2.final_logit_softcapping": float("nan")}, "final_logit_softcapping': expected a finite"),
         ({"gemma2.rope.freq_base_swa": 0.5}, "rope.freq_base_swa' is 0.5"),
     ],
 )
