@@ -50,8 +50,8 @@ def resident(server: Server) -> Resident:
 
 
 def cache_mib(model: Path, size: Size) -> float:
-    """MiB of keys and values, as `golem-host check` counts them."""
-    flags = ["--json", "--parallel", str(size.slots), "--context", str(size.context)]
+    """MiB of keys, values and states, as `golem-host check` counts them: all but weights that stay in the file."""
+    flags = ["--json", "--no-repack", "--parallel", str(size.slots), "--context", str(size.context)]
     command = [sys.executable, "-P", "-m", "golem_host", "check", str(model), *flags]
     found = json.loads(subprocess.run(command, stdout=subprocess.PIPE, text=True).stdout)["plugins"][0]
-    return (found["memory"] - found["size_bytes"]) / 2**20
+    return found["memory"] / 2**20

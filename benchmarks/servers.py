@@ -111,6 +111,7 @@ class Oracle:
 @contextmanager
 def golem_host(model: Path, size: Size) -> Iterator[Server]:
     flags = ["--parallel", str(size.slots), "--context", str(size.context), "--threads", str(size.threads)]
+    flags += ["--cache-ram", "0"]  # conversations never come back; copies of them would only be counted as memory
     with _golem_host(model, ["--enable", "chat", "--chat-model", str(model), *flags]) as server:
         yield server
 
@@ -150,7 +151,7 @@ def llama_server(model: Path, size: Size, *, embeddings: int = 0) -> Iterator[Se
     if binary := os.environ.get("GOLEM_LLAMA_SERVER"):
         port = _free_port()
         flags = ["--model", str(model), "--host", "127.0.0.1", "--port", str(port), "--parallel", str(size.slots)]
-        flags += ["--ctx-size", str(size.context), "--threads", str(size.threads)]
+        flags += ["--ctx-size", str(size.context), "--threads", str(size.threads), "--cache-ram", "0"]
         if embeddings:
             flags += ["--embeddings", "--batch-size", str(embeddings), "--ubatch-size", str(embeddings)]
         with _started([binary, *flags]) as process, _ready(model, process, f"http://127.0.0.1:{port}") as server:

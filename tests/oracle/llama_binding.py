@@ -15,7 +15,7 @@ from collections.abc import Sequence
 import numpy as np
 import xllamacpp
 
-F32, F16 = 0, 1
+F32, F16, Q8_0 = 0, 1, 8
 """ggml types of a key/value cache."""
 
 

@@ -1,8 +1,9 @@
 """llama.cpp as an oracle: answers JSON requests (serving.py), arrays in the npz file `output`.
 
 Run by the oracle interpreter (xllamacpp, numpy). Common members: `model` (path), `command`, and optionally `context`,
-`threads` (2), `cache` ("f16" or "f32"), `chunk` (tokens of one physical batch), `repack` and `flash` (false:
-weights as stored, flash attention off).
+`threads` (2), `cache` ("f16", "f32" or "q8_0", which wants `flash`), `turn` (true: a q8_0 cache holds heads of whole
+64s turned by a Hadamard matrix), `chunk` (tokens of one physical batch), `repack` and `flash` (false: weights as
+stored, flash attention off).
 
 tokenize  texts, add_special, parse_special, vocab_only (false: the file has weights too)
           -> {"tokens": [[id]], "pieces": [[hex bytes]]}
@@ -16,21 +17,23 @@ speed     tokens, count, repeats                           -> {"prompt_rate", "d
 
 from __future__ import annotations
 
+import os
 import statistics
 import time
 from typing import Any
 
 import numpy as np
-from llama_binding import F16, F32, Llama
+from llama_binding import F16, F32, Q8_0, Llama
 from serving import serve
 
 
 def open_model(request: dict[str, Any], tokens: int, watch: tuple[str, ...] = (), texts: int = 0) -> Llama:
+    os.environ["LLAMA_ATTN_ROT_DISABLE"] = str(int(not request.get("turn", True)))  # read when a context is made
     return Llama(
         request["model"],
         context=request.get("context", tokens),
         threads=request.get("threads", 2),
-        cache_type={"f16": F16, "f32": F32}[request.get("cache", "f16")],
+        cache_type={"f16": F16, "f32": F32, "q8_0": Q8_0}[request.get("cache", "f16")],
         chunk=request.get("chunk", 512),
         repack=request.get("repack", False),
         flash=request.get("flash", False),

@@ -27,6 +27,7 @@ def main() -> None:
     params.cpuparams.n_threads = params.cpuparams_batch.n_threads = request.get("threads", 2)
     params.no_extra_bufts = not request.get("repack", True)
     params.fit_params = False
+    params.cache_ram_mib = 0  # as this host's in benchmarks
     params.verbosity = 0
     if request.get("embeddings"):
         params.embedding = True

@@ -19,7 +19,8 @@ from golem_host_chat.families import family_of
 from golem_host_chat.layers import first_command
 from golem_host_chat.passes import Columns, Passes
 from golem_host_chat.sampling_params import SamplingParams
-from test_engine import GREEDY, Engine
+from test_engine import GREEDY, Engine, tiny
+from test_five_turns import Talk
 
 CHECKPOINTS = {
     **{"llama": "Q8_0", "mistral3": "Q8_0", "smollm3": "F16", "qwen2": "Q4_0", "qwen3": "Q4_1", "qwen3moe": "Q4_0"},
@@ -132,6 +133,23 @@ def test_a_kept_prefix_and_a_copied_one_give_the_same_answer(checkpoint: Path, b
     engine.stepper._slots[kept.slot].busy = True  # so that its prefix is copied
     copied = engine.answer(longer)
     assert copied.slot != kept.slot and copied.cached_tokens >= 80 and copied.tokens == fresh.tokens
+
+
+@pytest.mark.parametrize("family", ["gemma3", "recurrent"])
+def test_conversations_go_on_from_copies_in_the_hosts_memory(
+    family: str, tmp_path: Path, backend: VulkanBackend, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(backend, "widest_pass", 8)  # so that windows of 8 are soon overwritten
+    path = tiny(tmp_path, family)
+    talk = Talk(lambda **more: Engine(path, backend, slots=1, context=256, **more), cache_bytes=None)
+    first, _ = talk.ask(talk.message(60))
+    _, cached = talk.ask([*first, *talk.message()])
+    assert cached == len(first) - 1
+    second, cached = talk.ask([*first, *talk.message()])
+    assert cached == len(first) - 1, "from the checkpoint there"
+    talk.ask(talk.message(70))
+    _, cached = talk.ask([*second, *talk.message()])
+    assert cached == len(second) - 1, "from what was kept when the slot went to another"
 
 
 @pytest.mark.parametrize("layer", [0, 1])

@@ -9,37 +9,36 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from golem_host.ops import CacheType
 from golem_host.weights.gguf import open_gguf
 from golem_host_chat.families import family_of
 from golem_host_chat.families.third_party import Brought
-from golem_host_chat.memory import cells_of
+from golem_host_chat.memory import SlotMemory
 from golem_host_chat.passes import record
 
 Arrays = dict[str, NDArray[np.float32]]
 
 
 def forward(
-    path: Path, tokens: list[int], backend: Any, *, chunk: int = 512, others: Mapping[str, Brought] | None = None
+    path: Path,
+    tokens: list[int],
+    backend: Any,
+    *,
+    chunk: int = 512,
+    kv_type: CacheType = CacheType.F16,
+    others: Mapping[str, Brought] | None = None,
 ) -> Arrays:
     """Named intermediates and `logits`, (tokens, features), of all tokens, read in pieces of `chunk`; `others` are
     families of other plugins."""
     with open_gguf(path) as gguf:
         family = family_of(gguf, others)
-        caches: list[Any] = [
-            backend.cache(
-                slots=1,
-                cells=cells_of(spec, len(tokens), backend.widest_pass),
-                kv_heads=spec.kv_heads,
-                key_dim=spec.key_dim,
-                value_dim=spec.value_dim,
-            )
-            for spec in family.caches()
-        ]
-        states = [backend.state(slots=1, shape=spec.shape) for spec in family.states()]
+        memory = SlotMemory(family, backend, slots=1, context=len(tokens), widest=backend.widest_pass, kv_type=kv_type)
         parts: dict[str, list[NDArray[np.float32]]] = {}
         for first in range(0, len(tokens), chunk):
             piece = tokens[first : first + chunk]
-            recording = record(family, caches, states=states, width=len(piece), outputs=len(piece), keep_names=True)
+            recording = record(
+                family, memory.caches, states=memory.states, width=len(piece), outputs=len(piece), keep_names=True
+            )
             program = backend.compile(recording)
             program.inputs["tokens"][:] = piece
             program.inputs["positions"][:] = np.arange(first, first + len(piece))

@@ -31,6 +31,7 @@ FAMILIES = {
     "gemma3": "F32",
     "gemma4": "Q8_0",
     "qwen3moe": "Q4_0",
+    "qwen35": "Q8_0",
     "recurrent": "Q8_0",
 }
 GREEDY = SamplingParams(temperature=0.0)

@@ -15,6 +15,7 @@ from golem_host.weights.gguf import open_gguf
 from golem_host_chat.families import family_of
 from golem_host_chat.layers import first_command, layer_count, whole_cut
 from golem_host_chat.passes import Columns, Passes, record
+from golem_host_chat.slots import Slot
 
 
 @pytest.mark.parametrize("architecture", ARCHITECTURES)
@@ -35,10 +36,13 @@ def test_a_model_cut_before_a_layer_has_the_same_logits(tmp_path: Path, architec
             columns.add(0, first, [3 + first, 4, 5, 6, 7], output=True)
             columns.add(2, first // 5, [9], output=True)
             np.testing.assert_array_equal(cut.run(columns).logits, whole.run(columns).logits)
+        held = Slot(index=0, tokens=[3] * 20, high_water=19)
         for passes in (whole, cut):
             passes.memory.copy_slot(0, 1)
+            passes.memory.restore(2, passes.memory.copy_whole(held))
         columns = Columns()
-        columns.add(1, 20, [5], output=True)
+        for slot in (1, 2):
+            columns.add(slot, 20, [5], output=True)
         np.testing.assert_array_equal(cut.run(columns).logits, whole.run(columns).logits)
         assert shares == sorted(shares) and shares[-1] == pytest.approx(1)
 
