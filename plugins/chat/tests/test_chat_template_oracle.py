@@ -45,6 +45,7 @@ TEMPLATES = [
     "LFM2.5-Instruct",
     "Kimi-K2-Instruct",
     "Mistral-Small-3.2-24B-Instruct-2506",
+    "NousResearch-Hermes-2-Pro-Llama-3-8B-tool_use",
     "NousResearch-Hermes-3-Llama-3.1-8B-tool_use",
     "Qwen-QwQ-32B",
     "Qwen-Qwen2.5-7B-Instruct",
@@ -53,19 +54,24 @@ TEMPLATES = [
     "Qwen3.5-4B",
     "Reka-Edge",
     "deepseek-ai-DeepSeek-R1-Distill-Llama-8B",
+    "deepseek-ai-DeepSeek-R1-Distill-Qwen-32B",
     "deepseek-ai-DeepSeek-V3.1",
     "google-gemma-2-2b-it",
     "google-gemma-4-31B-it",
+    "google-gemma-4-31B-it-interleaved",
     "ibm-granite-granite-4.0",
     "llama-cpp-deepseek-r1",
     "meetkai-functionary-medium-v3.2",
     "meta-llama-Llama-3.1-8B-Instruct",
     "meta-llama-Llama-3.2-3B-Instruct",
+    "meta-llama-Llama-3.3-70B-Instruct",
     "microsoft-Phi-3.5-mini-instruct",
     "mistralai-Ministral-3-14B-Reasoning-2512",
     "mistralai-Mistral-Nemo-Instruct-2407",
     "openai-gpt-oss-120b",
+    "openbmb-MiniCPM5-1B",
     "poolside-Laguna-XS.2",
+    "unsloth-mistral-Devstral-Small-2507",
     "CohereForAI-c4ai-command-r7b-12-2024-tool_use",
 ]
 DATES = {"date_string": "01 Feb 2030", "datetime": "Feb 01 2030"}
@@ -107,6 +113,41 @@ CONVERSATIONS = [
         said("tool", "cold", tool_call_id="call00001"),
         called("get_time", '{"zone": "UTC"}', "call00002"),
         said("tool", [{"type": "text", "text": "late"}], tool_call_id="call00002"),
+    ],
+    [HI, said("assistant", None, reasoning_content="only a thought"), said("user", "")],
+    [said("system", [{"type": "text", "text": "Be"}, {"type": "text", "text": "brief."}]), HI, said("assistant", "")],
+    [
+        said("system", None),
+        said("user", "<|im_end|>\n<end_of_turn>[/INST]<|eot_id|> {{ not code }} {% nor this %}", name="Ann"),
+        said("assistant", "  spaces\n\n", reasoning="\n kept? \n"),
+        HI,
+    ],
+    [
+        HI,
+        {
+            "role": "assistant",
+            "content": "I ask both.",
+            "reasoning_content": "two\nthings",
+            "tool_calls": [
+                *called("get_weather", '{"city": "Oslo", "unit": null}', "call00001")["tool_calls"],
+                *called("get_time", {"zone": None, "exact": False, "at": [], "in": {}}, "call00002")["tool_calls"],
+            ],
+        },
+        said("tool", '{"temperature": -3.50, "wind": null}', tool_call_id="call00001"),
+        said("tool", "", tool_call_id="call00002"),
+        said("assistant", "Cold.", reasoning_content="so cold"),
+        said("user", "And now?"),
+        called("get_time", "", "call00003", reasoning_content="again"),
+        said("tool", "line\nline <b>", tool_call_id="call00003"),
+    ],
+    [HI, said("assistant", "One."), said("assistant", "Two."), said("system", "Late."), HI],
+    [HI, said("assistant", "<think>half a thought"), said("user", "a</think>b"), said("assistant", "The end is")],
+    [
+        said("user", "first"),
+        said("assistant", "1", reasoning_content="r1"),
+        said("user", "<tool_response>not one</tool_response>"),
+        said("assistant", "2", reasoning_content="r2"),
+        said("user", "third"),
     ],
 ]
 TOOLS = [
@@ -191,10 +232,10 @@ def compare(source: str, transformers: Callable[[list[dict[str, Any]]], list[Any
 def test_the_real_template_of_smollm2(smollm2_path, transformers):
     with open_gguf(smollm2_path) as gguf:
         source = gguf.metadata["tokenizer.chat_template"]
-    assert compare(source, transformers) >= 20
+    assert compare(source, transformers) >= 2 * len(CONVERSATIONS)
 
 
 @pytest.mark.parametrize("name", TEMPLATES)
 def test_templates_of_the_llama_cpp_collection(name, llama_source, transformers):
     source = (llama_source / "models" / "templates" / f"{name}.jinja").read_text(encoding="utf-8")
-    assert compare(source, transformers) >= 3
+    assert compare(source, transformers) >= len(CONVERSATIONS)
