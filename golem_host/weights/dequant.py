@@ -143,9 +143,13 @@ def _tq1_0(blocks: Bytes) -> Floats:
     return _to_float(blocks[:, 52:]) * np.concatenate(values, axis=1)
 
 
+def ptq1_0_codes(blocks: Bytes) -> Codes:
+    """-1, 0 or 1 for each value of PTQ1_0 blocks (n, 28): (n, 128) int8."""
+    return np.concatenate([_trits(blocks[:, :16], 5), _trits(blocks[:, 16:24], 5), _trits(blocks[:, 24:26], 4)], axis=1)
+
+
 def _ptq1_0(blocks: Bytes) -> Floats:
-    values = [_trits(blocks[:, :16], 5), _trits(blocks[:, 16:24], 5), _trits(blocks[:, 24:26], 4)]
-    return _to_float(blocks[:, 26:]) * np.concatenate(values, axis=1)
+    return _to_float(blocks[:, 26:]) * ptq1_0_codes(blocks)
 
 
 def _planes(packed: Codes) -> Codes:

@@ -15,11 +15,15 @@ pieces or a super-block of 256 values. Planes, as 32-bit words a unit and row (`
     Q4_K, Q5_K     codes a piece: 4; (Q5_K) fifth bits: 1; the file's d, dmin and scales a super-block: 4
     Q6_K           low codes a piece: 4; high codes: 2; int8 scales a pair: 1; d as float32 a super-block: 1
     IQ4_XS         codes a piece: 4; the file's d and scales a super-block: 2
+    Q1_0           bits a piece: 1; scale as float32 four pieces: 1
+    Q2_0           codes a piece: 2; scale as float32 a pair: 1
+    PQ2_0, PTQ1_0  codes a piece: 2; scale as float32 four pieces: 1
     F16, BF16, F32 values a half piece: 4
 
 Four-bit codes: word i of a piece has values 4i..4i+3 in its low nibbles and 16+4i..16+4i+3 in its high ones. Two-bit
 codes: word i of two has in bits 2j of its bytes values 16i+4j..16i+4j+3. One bit: bit i of byte b is value 4i+b.
-Where codes are signed by an offset, the highest bit is stored inverted, which makes them two's complement.
+Where codes are signed by an offset, the highest bit is stored inverted, which makes them two's complement. Codes -1 to
+2 are stored as 1 to -2, those of Q1_0 as 1 for -1.
 """
 
 from __future__ import annotations
@@ -30,7 +34,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from golem_host.weights.dequant import dequantize
+from golem_host.weights.dequant import dequantize, ptq1_0_codes
 from golem_host.weights.tensor import Tensor
 from golem_host.weights.types import GgmlType
 
@@ -187,6 +191,48 @@ def _q8_0(blocks: Bytes) -> list[Plane]:
     return [(_words(blocks, 2, 8).reshape(len(blocks), -1, 4), 16), _pairs(blocks[..., :2])]
 
 
+def _q1_0(blocks: Bytes) -> list[Plane]:
+    return [(_spread(~_bits_of_word(_words(blocks, 2, 4))[..., None]), 8), (_float_scale(blocks, 0)[0], 2)]
+
+
+def _negated(codes: Words) -> Words:
+    """Two-bit fields of value 1 + c to those of -c in two's complement."""
+    return codes ^ np.uint32(0x55555555)
+
+
+def _turned(words: Words) -> Words:
+    """Bits 2b of byte j of each word become bits 2j of byte b."""
+    out = words & np.uint32(0xC0300C03)
+    for apart, low in ((1, 0x00C0300C), (2, 0x0000C030), (3, 0x000000C0)):
+        shift, mask = np.uint32(6 * apart), np.uint32(low)
+        out |= words >> shift & mask | (words & mask) << shift
+    return out
+
+
+def _two_bits(blocks: Bytes, units: int) -> list[Plane]:
+    """A half scale, then two bits a value; so many blocks in eight pieces."""
+    codes = _negated(_turned(_words(blocks, 2, (blocks.shape[-1] - 2) // 4)))
+    return [(_spread(codes.reshape(*codes.shape[:2], -1, 2)), 8), (_float_scale(blocks, 0)[0], units)]
+
+
+def _q2_0(blocks: Bytes) -> list[Plane]:
+    return _two_bits(blocks, 4)
+
+
+def _pq2_0(blocks: Bytes) -> list[Plane]:
+    return _two_bits(blocks, 2)
+
+
+def _ptq1_0(blocks: Bytes) -> list[Plane]:
+    count = blocks.shape[:2]
+    codes = (ptq1_0_codes(blocks.reshape(-1, blocks.shape[-1])) + 1).astype(np.uint8).reshape(*count, 8, 4, 4)
+    packed = np.zeros((*count, 8, 4), np.uint8)
+    for j in range(4):  # values 4j + b of 16
+        packed |= codes[..., j, :] << np.uint8(2 * j)
+    words = packed.reshape(*count, -1).view("<u4")
+    return [(_spread(_negated(words).reshape(*count, 4, 2)), 8), (_float_scale(blocks, 26)[0], 2)]
+
+
 def _values(blocks: Bytes) -> list[Plane]:
     flat = blocks.reshape(len(blocks), -1)
     filled = np.pad(flat, ((0, 0), (0, -flat.shape[1] % 32)))
@@ -289,6 +335,10 @@ _PLANES: dict[GgmlType, Callable[[Bytes], list[Plane]]] = {
     GgmlType.Q6_K: _q6_k,
     GgmlType.IQ4_NL: _iq4_nl,
     GgmlType.IQ4_XS: _iq4_xs,
+    GgmlType.Q1_0: _q1_0,
+    GgmlType.Q2_0: _q2_0,
+    GgmlType.PQ2_0: _pq2_0,
+    GgmlType.PTQ1_0: _ptq1_0,
     GgmlType.F16: _values,
     GgmlType.BF16: _values,
     GgmlType.F32: _values,

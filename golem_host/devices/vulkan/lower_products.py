@@ -71,7 +71,8 @@ def _activations(low: Lowering, x: Ref, kind: GgmlType, width: int) -> Ref | Non
     if kind in _FLOATS:
         kernel, constants = "quantize_floats", (_FEW_LANES, 32 if kind is GgmlType.F32 else 16, kind is GgmlType.BF16)
     else:
-        kernel, constants = f"quantize_blocks_{kind.block_size}", (_FEW_LANES, kind in _SUMS)
+        block = 256 if kind.block_size == 256 else 32  # of Q8_K, else of Q8_0 and Q8_1
+        kernel, constants = f"quantize_blocks_{block}", (_FEW_LANES, kind in _SUMS)
     if kind is GgmlType.F32 and words == width:
         return x
 

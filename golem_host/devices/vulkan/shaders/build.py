@@ -21,6 +21,7 @@ MANIFEST = FOLDER / "manifest.json"
 
 _FLOATS = ("F32", "F16", "BF16")
 _BLOCKS = ("Q4_0", "Q4_1", "Q5_0", "Q5_1", "Q8_0", "Q2_K", "Q3_K", "Q4_K", "Q5_K", "Q6_K", "IQ4_NL", "IQ4_XS")
+_BLOCKS += ("Q1_0", "Q2_0", "PQ2_0", "PTQ1_0")
 _INCLUDE = re.compile(r'^#include "([^"]+)"', re.MULTILINE)
 
 

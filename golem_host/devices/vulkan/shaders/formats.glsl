@@ -49,6 +49,12 @@
 #define EIGHT_PIECES 53u
 #elif defined(IQ4_XS)
 #define EIGHT_PIECES 34u
+#elif defined(Q1_0)
+#define EIGHT_PIECES 10u
+#elif defined(Q2_0)
+#define EIGHT_PIECES 20u
+#elif defined(PQ2_0) || defined(PTQ1_0)
+#define EIGHT_PIECES 18u
 #else
 #define EIGHT_PIECES 64u
 #endif
@@ -88,13 +94,13 @@ uvec4 iq4_values(uvec4 codes) {
 }
 #endif
 
-// The fifth bits of a piece's eight words, moved to bit `to` of each code.
-#if defined(Q5_0) || defined(Q5_1) || defined(Q5_K) || defined(Q3_K)
+// One bit of each code of a piece's eight words, moved to bit `to` of it.
+#if defined(Q5_0) || defined(Q5_1) || defined(Q5_K) || defined(Q3_K) || defined(Q1_0)
 uvec4 bits_of_low(uint bits, int to) { return ((uvec4(bits) >> uvec4(0u, 1u, 2u, 3u)) & 0x01010101u) << to; }
 uvec4 bits_of_high(uint bits, int to) { return ((uvec4(bits) >> uvec4(4u, 5u, 6u, 7u)) & 0x01010101u) << to; }
 #endif
 // The two-bit codes of four words, in the top two bits of each code.
-#if defined(Q6_K) || defined(Q2_K) || defined(Q3_K)
+#if defined(Q6_K) || defined(Q2_K) || defined(Q3_K) || defined(Q2_0) || defined(PQ2_0) || defined(PTQ1_0)
 uvec4 top_two(uint word) { return (uvec4(word) << uvec4(6u, 4u, 2u, 0u)) & 0xc0c0c0c0u; }
 #endif
 
@@ -125,6 +131,21 @@ Piece piece_at(uint tile, uint pieces, uint piece, uint row) {
 #ifdef Q8_0
   w.d = scale_of_pair(weights1[tile + plane_size(2u * pieces, 4u) + unit_at(piece / 2u, 1u, row)], piece);
 #endif
+#elif defined(Q1_0)
+  uint bits = weights1[tile + unit_at(piece, 1u, row)];  // 1: -1
+  w.low = (bits_of_low(bits, 0) * 0xfeu) ^ 0x01010101u;
+  w.high = (bits_of_high(bits, 0) * 0xfeu) ^ 0x01010101u;
+  w.d = uintBitsToFloat(weights1[tile + plane_size(pieces, 1u) + unit_at(piece / 4u, 1u, row)]);
+#elif defined(Q2_0) || defined(PQ2_0) || defined(PTQ1_0)
+#ifdef Q2_0
+  const uint kBlock = 2u;  // pieces
+#else
+  const uint kBlock = 4u;
+#endif
+  uint at = tile + unit_at(piece, 2u, row);
+  w.low = top_two(weights1[at]);
+  w.high = top_two(weights1[at + 1u]);
+  w.d = uintBitsToFloat(weights1[tile + plane_size(pieces, 2u) + unit_at(piece / kBlock, 1u, row)]) * -0.015625;
 #elif defined(Q2_K) || defined(Q3_K)
   uint at = tile + unit_at(piece, 2u, row);
   uint first = weights1[at], second = weights1[at + 1u];
