@@ -17,6 +17,7 @@ import tempfile
 import traceback
 from collections import Counter
 from collections.abc import Callable
+from functools import partial
 from pathlib import Path
 from random import Random
 from typing import Any
@@ -27,6 +28,8 @@ from golem_host.errors import ModelFileError
 from golem_host.kernels import library
 from golem_host.testing.tiny import ARCHITECTURES, tiny_gguf
 from golem_host.testing.tiny_encoder import tiny_bert_gguf, tiny_nomic_gguf
+from golem_host.testing.tiny_folded import fold
+from golem_host.testing.tiny_gemma4 import DENSE, MIXTURE
 from golem_host.text import tokenizer_from_gguf
 from golem_host.weights import Gguf, open_gguf
 from golem_host_chat.families import family_of
@@ -55,7 +58,14 @@ def sources(folder: Path) -> list[tuple[File, Reader]]:
     small: dict[str, Any] = {"width": 32, "heads": 2, "feed_forward": 32}
     chats = [tiny_gguf(folder / f"{family}.gguf", family, **small) for family in ARCHITECTURES]
     yarn = {f"llama.rope.scaling.{key}": value for key, value in YARN.items()}
-    chats.append(tiny_gguf(folder / "yarn.gguf", rope_factors=True, tied=False, metadata=yarn, **small))
+    chats += [
+        tiny_gguf(folder / "yarn.gguf", rope_factors=True, tied=False, metadata=yarn, **small),
+        tiny_gguf(folder / "mixtral.gguf", experts=4, experts_used=2, **small),
+        tiny_gguf(folder / "fused.gguf", "qwen2", fused=True, **small),
+        tiny_gguf(folder / "folded.gguf", "qwen35", tied=False, change=partial(fold, block=8), **small),
+        tiny_gguf(folder / "dense.gguf", "gemma4", gemma4=DENSE),
+        tiny_gguf(folder / "mixture.gguf", "gemma4", gemma4=MIXTURE),
+    ]
     encoders = [tiny_bert_gguf(folder / "bert.gguf"), tiny_nomic_gguf(folder / "nomic.gguf")]
     files: list[tuple[File, Reader]] = [(file_of(path, _ask_chat), serve_chat) for path in chats]
     return files + [(file_of(path, tokenizer_from_gguf), serve_encoder) for path in encoders]
