@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
 
 from golem_host.ops import Recording, Ref
 from golem_host.weights.tensor import Tensor
@@ -24,6 +24,11 @@ def first_command(recording: Recording, layer: int) -> int:
             if found and int(found[1]) >= layer:
                 return at
     return len(recording.commands)
+
+
+def weights(recording: Recording) -> Iterator[Tensor]:
+    """The weights that a pass reads, in its order."""
+    return (each for command in recording.commands for each in command.inputs if isinstance(each, Tensor))
 
 
 def whole_cut(recording: Recording, layer: int) -> int:

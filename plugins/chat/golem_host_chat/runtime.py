@@ -15,7 +15,7 @@ from golem_host.ops import CacheType, Recording
 from golem_host.text.tokenizer import Tokenizer, tokenizer_from_gguf
 from golem_host.weights.gguf import Gguf, open_gguf
 from golem_host_chat.families import family_of
-from golem_host_chat.layers import first_command, layer_count, whole_cut
+from golem_host_chat.layers import first_command, layer_count, weights, whole_cut
 from golem_host_chat.passes import Passes
 from golem_host_chat.sampling_params import SamplingParams, defaults_from_metadata
 from golem_host_chat.stepper import ChatStepper
@@ -77,17 +77,18 @@ class ChatRuntime:
     def _backend(self, device: Device, settings: Mapping[str, Any]) -> Any:
         """The device's, or one that leaves all but the last layers to the CPU."""
         there: int | None = settings["vulkan-layers"]
-        layers = layer_count(self._gguf.tensors)
-        if there is None or there >= layers:
+        if there is None or there >= layer_count(self._gguf.tensors):
             return device.backend
-        cut_at = partial(self._cut_at, layers=layers, there=there)
+        cut_at = partial(self._cut_at, there=there)
         return SplitBackend(backend_maker("cpu", settings)(), device.backend, cut_at)
 
-    def _cut_at(self, recording: Recording, *, layers: int, there: int) -> int:
+    def _cut_at(self, recording: Recording, *, there: int) -> int:
         """The first command of the last layers. Raises `ModelFileError` when the others share keys and values with
         them.
         """
-        layer = layers - there
+        # Of the layers that are computed: a file may hold more.
+        layers = layer_count(each.name for each in weights(recording))
+        layer = max(0, layers - there)
         possible = whole_cut(recording, layer)
         if possible != layer:
             raise ModelFileError(

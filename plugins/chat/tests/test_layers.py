@@ -13,7 +13,7 @@ from golem_host.devices.split import SplitBackend
 from golem_host.testing.tiny import ARCHITECTURES, tiny_gguf
 from golem_host.weights.gguf import open_gguf
 from golem_host_chat.families import family_of
-from golem_host_chat.layers import first_command, layer_count, whole_cut
+from golem_host_chat.layers import first_command, layer_count, weights, whole_cut
 from golem_host_chat.passes import Columns, Passes, record
 from golem_host_chat.slots import Slot
 
@@ -45,6 +45,14 @@ def test_a_model_cut_before_a_layer_has_the_same_logits(tmp_path: Path, architec
             columns.add(slot, 20, [5], output=True)
         np.testing.assert_array_equal(cut.run(columns).logits, whole.run(columns).logits)
         assert shares == sorted(shares) and shares[-1] == pytest.approx(1)
+
+
+def test_blocks_of_a_file_that_are_not_computed_are_no_layers(tmp_path: Path) -> None:
+    path = tiny_gguf(tmp_path / "m.gguf", "qwen35", delta_net={"predictors": 2})
+    with open_gguf(path) as gguf:
+        recording = Passes(family_of(gguf), CpuBackend(threads=1), slots=1, context=8)._record(1)
+        assert layer_count(gguf.tensors) == 6
+    assert layer_count(each.name for each in weights(recording)) == 4
 
 
 def test_named_intermediates_are_read_from_the_half_that_makes_them(tmp_path: Path) -> None:
