@@ -5,6 +5,7 @@ from __future__ import annotations
 import logging
 from dataclasses import dataclass
 
+from golem_host.memory import available_bytes
 from golem_host_chat.memory import SlotCopy, SlotMemory
 from golem_host_chat.slots import COPY_GAIN, Held, Slot, shared_prefix
 
@@ -38,9 +39,9 @@ class PromptCache:
         """Keep what a slot remembers, in place of the oldest entries where there is no room.
 
         Entries that are a part of it go; nothing is copied when an entry has all of it already, when it is too short to
-        be worth it, or larger than the limit.
+        be worth it, or larger than the limit or half of the memory that is free.
         """
-        if len(slot.tokens) < COPY_GAIN or not self._fits(slot):
+        if self._limit == 0 or len(slot.tokens) < COPY_GAIN or not self._fits(slot):
             return
         for entry in list(self.entries):
             shared = shared_prefix(entry.tokens, slot.tokens)
@@ -76,7 +77,8 @@ class PromptCache:
         return self._memory.whole_bytes(len(slot.tokens)) + sum(copy.nbytes for copy in slot.copies)
 
     def _fits(self, slot: Slot) -> bool:
-        return self._limit is None or self._least_bytes(slot) <= self._limit
+        free, wanted = available_bytes(), self._least_bytes(slot)
+        return (self._limit is None or wanted <= self._limit) and (free is None or 2 * wanted <= free)
 
     def _make_room(self, wanted: int) -> None:
         """Let the oldest entries go until so many bytes fit beside the others."""

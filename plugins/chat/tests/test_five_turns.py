@@ -163,6 +163,17 @@ def test_kept_conversations_stay_within_their_limit(make: Make, family: str) -> 
         assert not small.engine.stepper._prompts.entries
 
 
+def test_kept_conversations_leave_memory_free(make: Make, monkeypatch: pytest.MonkeyPatch) -> None:
+    talk = Talk(make, cache_bytes=None)
+    prompts = talk.engine.stepper._prompts
+    talk.ask(talk.message(90))
+    least = prompts._least_bytes(talk.engine.stepper._slots[0])
+    for free, kept in ((2 * least - 1, 0), (2 * least, 1)):
+        monkeypatch.setattr("golem_host_chat.prompt_cache.available_bytes", lambda free=free: free)
+        talk.ask(talk.message(90))
+        assert len(prompts.entries) == kept
+
+
 def test_kept_conversations_are_forgotten_after_their_time(make: Make) -> None:
     talk = Talk(make, cache_bytes=None, cache_ttl=1e-9)
     first, _ = talk.ask(talk.message(90))
