@@ -62,6 +62,7 @@ def tiny_gguf(
     gemma4: Gemma4Shape | None = None,
     fused: bool = False,
     tokenizer: str | None = None,
+    words: Vocabulary | None = None,
     shards: int = 1,
     metadata: Mapping[str, Any] | None = None,
     extra_tensors: Mapping[str, np.ndarray] | None = None,
@@ -78,8 +79,9 @@ def tiny_gguf(
     and values as one `attn_qkv`. `window`: keys a sliding gemma layer sees; the context of mistral3 that it is scaled
     from. `tied=False` adds `output.weight`. `rope_factors`: Llama 3.1's `rope_freqs.weight`. `delta_net`: further
     sizes of a qwen35, members of `tiny_qwen35.Shape`. `gemma4`: all sizes of a gemma4; E2B's structure of the sizes
-    given by default. `tokenizer`: "bpe" or "spm" (the family's own by default). `metadata` adds or replaces keys (None
-    removes one); `extra_tensors` are written as F32; `change` may replace the others, and returns further keys.
+    given by default. `tokenizer`: "bpe" or "spm" (the family's own by default); `words`: another vocabulary.
+    `metadata` adds or replaces keys (None removes one); `extra_tensors` are written as F32; `change` may replace the
+    others, and returns further keys.
 
     Raises ValueError for an unknown architecture or type, and for rows that are not whole blocks.
     """
@@ -96,7 +98,7 @@ def tiny_gguf(
     feed_forward = feed_forward or 2 * width
     if rope_factors and architecture != "llama":
         raise ValueError("rope factors belong to the llama architecture")
-    words = vocabulary(architecture, tokenizer or _TOKENIZERS.get(architecture, "bpe"))
+    words = words or vocabulary(architecture, tokenizer or _TOKENIZERS.get(architecture, "bpe"))
 
     keys: dict[str, Any] = {
         "general.name": f"tiny {architecture}",
@@ -198,8 +200,8 @@ def write_gguf(
         _add(writer, name, value)
     for name, tensor in tensors.items():
         role = name.split(".")[2] if name.startswith("blk.") else name.split(".")[0]
-        default = "F32" if tensor.ndim == 1 or role in ("ffn_gate_inp", "ssm_conv1d") else quantization
-        kind = types.get(role, default)
+        default = "F32" if role in ("ffn_gate_inp", "ssm_conv1d") else quantization
+        kind = "F32" if tensor.ndim == 1 else types.get(role, default)
         data = encode(random, tensor, kind).view(np.int8)  # bytes of a shape of their own
         number = cast(gguf.GGMLQuantizationType, GgmlType[kind])  # the package does not know all of them
         writer.add_tensor(name, data, raw_shape=tensor.shape, raw_dtype=number)
