@@ -135,7 +135,7 @@ def _change_tensor(file: File, random: Random) -> File:
 
 def _other_shape(tensor: RawTensor, _: File, random: Random) -> RawTensor:
     dims = list(tensor.dims)
-    match random.randrange(5):
+    match random.randrange(5 if dims else 4):
         case 0:
             dims.reverse()
         case 1:
