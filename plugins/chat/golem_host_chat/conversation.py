@@ -91,7 +91,8 @@ class Conversation:
         if token in self._tokenizer.vocab.end_of_generation:
             self._end("stop")
             return
-        self._send(self._stream.push(self._tokenizer.piece(token)))
+        special = token in self.job.request.preserve
+        self._send(self._stream.push(self._tokenizer.piece(token, special=special)))
         if self._stream.stopped is not None:
             self._end("stop")
         elif len(self.drawn) >= self._limit:

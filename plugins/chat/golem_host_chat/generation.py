@@ -14,7 +14,7 @@ class Generation:
     `prompt` holds token ids (at least one, fewer than the slot's context); `max_tokens` the most tokens to draw (None:
     until the slot is full; 0: only read the prompt). `reuse` lets the prompt continue from what a slot already holds.
     `follows` is the id of a job with the same prompt whose reading this one waits for (copies of one prompt); that job
-    is `followed`.
+    is `followed`. `preserve` holds the control tokens whose text leaves with the answer, for those who read it.
     """
 
     prompt: list[int]
@@ -24,6 +24,7 @@ class Generation:
     reuse: bool = True
     follows: int | None = None
     followed: bool = False
+    preserve: frozenset[int] = frozenset()
 
 
 @dataclass(frozen=True)

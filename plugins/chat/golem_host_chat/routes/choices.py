@@ -3,13 +3,17 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncGenerator, Sequence
+from collections.abc import AsyncGenerator
 from dataclasses import dataclass, replace
 from typing import Any
 
+from litestar import Request
+
+from golem_host.http.disconnect import result_or_disconnect
 from golem_host.lanes.job import Job
 from golem_host.lanes.lane import Lane
-from golem_host_chat.generation import Completion, Delta, Generation
+from golem_host_chat.generation import Generation
+from golem_host_chat.routes.reading import PLAIN, AnswerReader, Ending, Piece, Reading
 from golem_host_chat.sampling_params import SamplingParams
 
 SEED_RANGE = 1 << 32
@@ -20,6 +24,7 @@ class Draw:
     """What a request asks to draw: `copies` answers to each of `prompts` (token ids), all under the same rules.
 
     Copies of one prompt read it once. With a seed, copy i uses seed + i: copies differ, and each can be had again.
+    `reading` says what the answers are made of.
     """
 
     prompts: list[list[int]]
@@ -28,6 +33,7 @@ class Draw:
     max_tokens: int | None = None
     stops: tuple[str, ...] = ()
     reuse: bool = True
+    reading: Reading = PLAIN
 
     def jobs(self) -> list[Job[Generation]]:
         """One job per choice, in the order of the choices' indexes."""
@@ -44,6 +50,7 @@ class Draw:
                         reuse=self.reuse,
                         follows=None if first is None else first.id,
                         followed=first is None and self.copies > 1,
+                        preserve=self.reading.preserve,
                     )
                 )
                 first = first or job
@@ -57,11 +64,12 @@ class Draw:
 
 
 class Choices:
-    """Submitted jobs of one request."""
+    """The submitted jobs of one request."""
 
-    def __init__(self, lane: Lane, jobs: Sequence[Job[Generation]]) -> None:
+    def __init__(self, lane: Lane, draw: Draw) -> None:
         """Submit all; raises what the lane raises (`Overloaded`), with nothing left in its queue."""
-        self.jobs = list(jobs)
+        self.jobs = draw.jobs()
+        self._reading = draw.reading
         try:
             for job in self.jobs:
                 lane.submit(job)
@@ -74,15 +82,23 @@ class Choices:
         for job in self.jobs:
             job.cancel()
 
-    async def events(self) -> AsyncGenerator[tuple[int, Delta | Completion]]:
-        """Texts and ends as they come, each with its choice's index. One that fails ends all of them with its error."""
-        arrived: asyncio.Queue[tuple[int, Any]] = asyncio.Queue()
+    async def whole(self, request: Request[Any, Any, Any]) -> list[Ending]:
+        """All answers, whole, in the order of their indexes. Raises as `result_or_disconnect`."""
+        return [self._reading.whole(completion) for completion in await result_or_disconnect(request, self.jobs)]
+
+    async def events(self) -> AsyncGenerator[tuple[int, Piece | Ending]]:
+        """Pieces and ends as they come, each with its choice's index. One that fails ends all with its error."""
+        arrived: asyncio.Queue[tuple[int, Piece | Ending | Exception]] = asyncio.Queue()
 
         async def read(index: int, job: Job[Generation]) -> None:
+            reader = AnswerReader(self._reading)
             try:
-                async for event in job.events():
-                    arrived.put_nowait((index, event))
-                arrived.put_nowait((index, job.value))
+                async for delta in job.events():
+                    for piece in reader.push(delta.text):
+                        arrived.put_nowait((index, piece))
+                for piece in reader.finish():
+                    arrived.put_nowait((index, piece))
+                arrived.put_nowait((index, reader.ending(job.value)))
             except Exception as error:
                 arrived.put_nowait((index, error))
 
@@ -93,7 +109,7 @@ class Choices:
                 index, event = await arrived.get()
                 if isinstance(event, Exception):
                     raise event
-                running -= isinstance(event, Completion)
+                running -= isinstance(event, Ending)
                 yield index, event
         finally:
             self.cancel()

@@ -8,12 +8,12 @@ from typing import Any
 
 from litestar import Request, Response
 
-from golem_host.http.disconnect import result_or_disconnect
 from golem_host.http.requestlog import log_note
 from golem_host.http.streams import stream_reply
-from golem_host_chat.generation import Completion, Delta
+from golem_host_chat.generation import Completion
 from golem_host_chat.routes.choices import Choices
-from golem_host_chat.routes.ollama_bodies import Reply
+from golem_host_chat.routes.ollama_bodies import NOTHING, Reply
+from golem_host_chat.routes.reading import Piece
 from golem_host_chat.routes.totals import fill_note
 
 Further = Callable[[Completion], dict[str, Any]]
@@ -33,9 +33,9 @@ async def respond(
     if stream:
         lines = _lines(request, choices, reply, held, further)
         return await stream_reply(request, choices.jobs, lines, framing="ndjson", dialect="ollama", done=None)
-    [completion] = await result_or_disconnect(request, choices.jobs)
-    fill_note(log_note(request), [completion])
-    return {**reply.final(completion, completion.text), **further(completion)}
+    [ending] = await choices.whole(request)
+    fill_note(log_note(request), [ending.completion])
+    return {**reply.final(ending.completion, ending), **further(ending.completion)}
 
 
 async def _lines(
@@ -47,8 +47,8 @@ async def _lines(
 ) -> AsyncIterator[dict[str, Any]]:
     async with held, aclosing(choices.events()) as events:
         async for _, event in events:
-            if isinstance(event, Delta):
-                yield reply.piece(event.text)
+            if isinstance(event, Piece):
+                yield reply.piece(event)
             else:
-                fill_note(log_note(request), [event])
-                yield {**reply.final(event, ""), **further(event)}
+                fill_note(log_note(request), [event.completion])
+                yield {**reply.final(event.completion, NOTHING), **further(event.completion)}

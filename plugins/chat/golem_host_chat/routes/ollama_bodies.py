@@ -8,19 +8,31 @@ from typing import Any
 
 from golem_host.http.timestamps import now_rfc3339
 from golem_host_chat.generation import Completion
+from golem_host_chat.routes.reading import Ending, Piece
 
 NS_PER_MS = 1_000_000
 
-Holder = Callable[[str], dict[str, Any]]
-"""Where an API keeps its text."""
+NOTHING = Piece()
+
+Holder = Callable[[Piece | Ending], dict[str, Any]]
+"""Where an API keeps what is said."""
 
 
-def chat_text(text: str) -> dict[str, Any]:
-    return {"message": {"role": "assistant", "content": text}}
+def chat_part(said: Piece | Ending) -> dict[str, Any]:
+    """`/api/chat`: a message, also where nothing is said."""
+    message: dict[str, Any] = {"role": "assistant", "content": said.content}
+    if said.reasoning:
+        message["thinking"] = said.reasoning
+    if said.calls:
+        message["tool_calls"] = [
+            {"id": call.id, "function": {"name": call.name, "arguments": call.object}} for call in said.calls
+        ]
+    return {"message": message}
 
 
-def generate_text(text: str) -> dict[str, Any]:
-    return {"response": text}
+def generate_part(said: Piece | Ending) -> dict[str, Any]:
+    """`/api/generate`: texts; its answers have no calls."""
+    return {"response": said.content, **({"thinking": said.reasoning} if said.reasoning else {})}
 
 
 class Reply:
@@ -36,24 +48,24 @@ class Reply:
         """The model is in memory now."""
         self._load_ns = time.monotonic_ns() - self._started
 
-    def piece(self, text: str) -> dict[str, Any]:
-        return {"model": self._model, "created_at": now_rfc3339(), **self._holder(text), "done": False}
+    def piece(self, said: Piece | Ending) -> dict[str, Any]:
+        return {"model": self._model, "created_at": now_rfc3339(), **self._holder(said), "done": False}
 
     def residency(self, reason: str) -> dict[str, Any]:
         """Nothing was drawn: `reason` is `load` or `unload`."""
         return {
-            **self.piece(""),
+            **self.piece(NOTHING),
             "done": True,
             "done_reason": reason,
             "total_duration": time.monotonic_ns() - self._started,
             "load_duration": self._load_ns,
         }
 
-    def final(self, completion: Completion, text: str) -> dict[str, Any]:
-        """The last object; `text` is what has not been sent yet."""
+    def final(self, completion: Completion, said: Piece | Ending) -> dict[str, Any]:
+        """The last object; `said` is what has not been sent yet. Calls do not show in `done_reason` (Ollama)."""
         timings = completion.timings
         return {
-            **self.piece(text),
+            **self.piece(said),
             "done": True,
             "done_reason": completion.finish,
             "total_duration": time.monotonic_ns() - self._started,

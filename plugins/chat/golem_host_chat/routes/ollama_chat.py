@@ -15,7 +15,7 @@ from golem_host.http.requestlog import log_note
 from golem_host_chat.routes.chat_prompt import conversation_tokens
 from golem_host_chat.routes.choices import Choices, Draw
 from golem_host_chat.routes.ollama_answer import respond
-from golem_host_chat.routes.ollama_bodies import Reply, chat_text
+from golem_host_chat.routes.ollama_bodies import Reply, chat_part
 from golem_host_chat.routes.ollama_fields import SharedFields, shared_fields
 from golem_host_chat.routes.residency import load_or_unload
 from golem_host_chat.routes.thinking import require_thinking
@@ -38,7 +38,7 @@ async def chat(request: Request[Any, Any, Any], host: Host) -> Response[bytes] |
     if not shared.model:
         raise BadRequest("model is required", param="model")
     model = host.registry.resolve(shared.model, "chat")
-    reply = Reply(shared.model, chat_text)
+    reply = Reply(shared.model, chat_part)
     if not messages:
         return await load_or_unload(host, model, shared.keep_alive, reply)
     async with host.registry.use(model, shared.keep_alive) as used:
@@ -49,7 +49,7 @@ async def chat(request: Request[Any, Any, Any], host: Host) -> Response[bytes] |
         if dropped:
             log.info("%s: a conversation was too long; its oldest %d messages were left out", model.name, dropped)
             log_note(request).extra["messages left out"] = dropped
-        choices = Choices(runtime.lane, draw.jobs())
+        choices = Choices(runtime.lane, draw)
         held = host.registry.use(model, shared.keep_alive)
         return await respond(request, choices, reply, held, stream=shared.stream)
 

@@ -18,7 +18,7 @@ from golem_host_chat.routes.chat_prompt import conversation_tokens
 from golem_host_chat.routes.choices import Choices
 from golem_host_chat.routes.context_limit import encode_within
 from golem_host_chat.routes.ollama_answer import respond
-from golem_host_chat.routes.ollama_bodies import Reply, generate_text
+from golem_host_chat.routes.ollama_bodies import Reply, generate_part
 from golem_host_chat.routes.ollama_fields import SharedFields, shared_fields
 from golem_host_chat.routes.prompt_shapes import prompt_tokens
 from golem_host_chat.routes.residency import load_or_unload
@@ -52,7 +52,7 @@ async def generate(request: Request[Any, Any, Any], host: Host) -> Response[byte
     if not shared.model:
         raise NotFound("model '' not found", param="model", code="model_not_found")
     model = host.registry.resolve(shared.model, "chat")
-    reply = Reply(shared.model, generate_text)
+    reply = Reply(shared.model, generate_part)
     if not asked.prompt:
         return await load_or_unload(host, model, shared.keep_alive, reply)
     async with host.registry.use(model, shared.keep_alive) as used:
@@ -66,7 +66,7 @@ async def generate(request: Request[Any, Any, Any], host: Host) -> Response[byte
                 "%s: a prompt was too long; the oldest %d tokens of its context were left out", model.name, dropped
             )
             log_note(request).extra["context tokens left out"] = dropped
-        choices = Choices(runtime.lane, draw.jobs())
+        choices = Choices(runtime.lane, draw)
 
         def further(completion: Completion) -> dict[str, Any]:
             return {} if asked.raw else {"context": [*prompt, *completion.tokens]}

@@ -9,14 +9,13 @@ from typing import Any
 
 from litestar import Request, Response
 
-from golem_host.http.disconnect import result_or_disconnect
 from golem_host.http.requestlog import log_note
 from golem_host.http.streams import SSE_DONE, stream_reply
-from golem_host_chat.generation import Completion, Delta
 from golem_host_chat.routes.choices import Choices
 from golem_host_chat.routes.openai_bodies import Envelope, timings, usage
 from golem_host_chat.routes.openai_fields import SharedFields
 from golem_host_chat.routes.openai_shapes import Shape
+from golem_host_chat.routes.reading import Ending, Piece
 from golem_host_chat.routes.totals import Totals, fill_note
 
 
@@ -38,14 +37,14 @@ class Answer:
             return await stream_reply(
                 self.request, jobs, self._chunks(), framing="sse", dialect="openai", done=SSE_DONE
             )
-        completions = await result_or_disconnect(self.request, jobs)
-        wholes = [self.shape.whole(index, completion) for index, completion in enumerate(completions)]
-        return self.envelope.whole(wholes, **self._sums(completions))
+        endings = await self.choices.whole(self.request)
+        wholes = [self.shape.whole(index, ending) for index, ending in enumerate(endings)]
+        return self.envelope.whole(wholes, **self._sums(endings))
 
     async def _chunks(self) -> AsyncIterator[dict[str, Any]]:
-        """Chunks as texts arrive: each choice's opening first and its end last; timings ride on the very last chunk."""
+        """Chunks as pieces arrive: each choice's opening first, its end last; timings ride on the very last chunk."""
         opened: set[int] = set()
-        ended: dict[int, Completion] = {}
+        ended: dict[int, Ending] = {}
         async with self.held, aclosing(self.choices.events()) as events:
             async for index, event in events:
                 if index not in opened:
@@ -53,8 +52,8 @@ class Answer:
                     opening = self.shape.opening(index)
                     if opening is not None:
                         yield self.envelope.chunk([opening])
-                if isinstance(event, Delta):
-                    yield self.envelope.chunk([self.shape.piece(index, event.text)])
+                if isinstance(event, Piece):
+                    yield self.envelope.chunk([self.shape.piece(index, event)])
                     continue
                 ended[index] = event
                 end = self.shape.end(index, event)
@@ -68,8 +67,9 @@ class Answer:
                 else:
                     yield self.envelope.chunk([end], timings=sums["timings"])
 
-    def _sums(self, completions: list[Completion]) -> dict[str, Any]:
+    def _sums(self, endings: list[Ending]) -> dict[str, Any]:
         """Usage and timings of all choices; the request line gets them too."""
+        completions = [ending.completion for ending in endings]
         fill_note(log_note(self.request), completions, self.asked.copies)
         totals = Totals.of(completions, self.asked.copies)
         return {"usage": usage(totals), "timings": timings(totals)}

@@ -48,7 +48,7 @@ async def chat_completions(request: Request[Any, Any, Any], host: Host) -> Respo
             model=model.name,
             version=host.version,
         )
-        choices = Choices(runtime.lane, draw.jobs())
+        choices = Choices(runtime.lane, draw)
         held = host.registry.use(model, shared.keep_alive)
         return await Answer(request, shared, choices, ChatShape(), envelope, held).send()
 

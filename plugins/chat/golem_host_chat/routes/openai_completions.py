@@ -39,7 +39,7 @@ async def completions(request: Request[Any, Any, Any], host: Host) -> Response[b
         envelope = Envelope(
             prefix="cmpl-", kind="text_completion", chunk_kind="text_completion", model=model.name, version=host.version
         )
-        choices = Choices(runtime.lane, draw.jobs())
+        choices = Choices(runtime.lane, draw)
         held = host.registry.use(model, shared.keep_alive)
         return await Answer(request, shared, choices, shape, envelope, held).send()
 

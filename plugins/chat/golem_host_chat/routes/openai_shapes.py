@@ -5,7 +5,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any, Protocol
 
-from golem_host_chat.generation import Completion
+from golem_host_chat.formats.base import Call
+from golem_host_chat.routes.reading import Ending, Piece
 
 
 class Shape(Protocol):
@@ -15,36 +16,55 @@ class Shape(Protocol):
         """What a choice's stream begins with, before any text of the model."""
         ...
 
-    def piece(self, index: int, text: str) -> dict[str, Any]: ...
+    def piece(self, index: int, piece: Piece) -> dict[str, Any]: ...
 
-    def end(self, index: int, completion: Completion) -> dict[str, Any]: ...
+    def end(self, index: int, ending: Ending) -> dict[str, Any]: ...
 
-    def whole(self, index: int, completion: Completion) -> dict[str, Any]: ...
+    def whole(self, index: int, ending: Ending) -> dict[str, Any]: ...
 
 
 class ChatShape:
     """Choices of `/v1/chat/completions`. A stream opens with the role, which no later piece repeats."""
 
+    def __init__(self) -> None:
+        self._called: dict[int, int] = {}
+        """How many calls each choice has made."""
+
     def opening(self, index: int) -> dict[str, Any] | None:
         return self._delta(index, {"role": "assistant", "content": ""}, None)
 
-    def piece(self, index: int, text: str) -> dict[str, Any]:
-        return self._delta(index, {"content": text}, None)
+    def piece(self, index: int, piece: Piece) -> dict[str, Any]:
+        delta: dict[str, Any] = {}
+        if piece.reasoning:
+            delta["reasoning_content"] = piece.reasoning
+        if piece.content:
+            delta["content"] = piece.content
+        if piece.calls:
+            first = self._called.get(index, 0)
+            self._called[index] = first + len(piece.calls)
+            delta["tool_calls"] = [
+                {"index": place, **_tool_call(call)} for place, call in enumerate(piece.calls, start=first)
+            ]
+        return self._delta(index, delta, None)
 
-    def end(self, index: int, completion: Completion) -> dict[str, Any]:
-        return self._delta(index, {}, completion.finish)
+    def end(self, index: int, ending: Ending) -> dict[str, Any]:
+        return self._delta(index, {}, ending.finish)
 
-    def whole(self, index: int, completion: Completion) -> dict[str, Any]:
-        return {
-            "index": index,
-            "message": {"role": "assistant", "content": completion.text, "refusal": None},
-            "logprobs": None,
-            "finish_reason": completion.finish,
-        }
+    def whole(self, index: int, ending: Ending) -> dict[str, Any]:
+        message: dict[str, Any] = {"role": "assistant", "content": ending.content, "refusal": None}
+        if ending.reasoning:
+            message["reasoning_content"] = ending.reasoning
+        if ending.calls:
+            message["tool_calls"] = [_tool_call(call) for call in ending.calls]
+        return {"index": index, "message": message, "logprobs": None, "finish_reason": ending.finish}
 
     @staticmethod
     def _delta(index: int, delta: dict[str, Any], finish: str | None) -> dict[str, Any]:
         return {"index": index, "delta": delta, "logprobs": None, "finish_reason": finish}
+
+
+def _tool_call(call: Call) -> dict[str, Any]:
+    return {"id": call.id, "type": "function", "function": {"name": call.name, "arguments": call.arguments}}
 
 
 class TextShape:
@@ -54,16 +74,16 @@ class TextShape:
         self._echoes = echoes
 
     def opening(self, index: int) -> dict[str, Any] | None:
-        return self.piece(index, self._echo(index)) if self._echo(index) else None
+        return self._choice(index, self._echo(index), None) if self._echo(index) else None
 
-    def piece(self, index: int, text: str) -> dict[str, Any]:
-        return self._choice(index, text, None)
+    def piece(self, index: int, piece: Piece) -> dict[str, Any]:
+        return self._choice(index, piece.content, None)
 
-    def end(self, index: int, completion: Completion) -> dict[str, Any]:
-        return self._choice(index, "", completion.finish)
+    def end(self, index: int, ending: Ending) -> dict[str, Any]:
+        return self._choice(index, "", ending.finish)
 
-    def whole(self, index: int, completion: Completion) -> dict[str, Any]:
-        return self._choice(index, self._echo(index) + completion.text, completion.finish)
+    def whole(self, index: int, ending: Ending) -> dict[str, Any]:
+        return self._choice(index, self._echo(index) + ending.content, ending.finish)
 
     def _echo(self, index: int) -> str:
         return self._echoes[index] if self._echoes else ""

@@ -1,0 +1,39 @@
+"""How models mark their reasoning."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+
+@dataclass(frozen=True)
+class Thought:
+    """The texts around a thought.
+
+    With `anywhere` a thought may begin within the answer, and a marker that stands alone is no text; otherwise only
+    what the answer begins with is a thought, so that text may speak of the markers.
+    """
+
+    opening: str
+    closing: str
+    strays: tuple[str, ...] = ()
+    """Parts of markers that are no text wherever they stand."""
+
+    @property
+    def anywhere(self) -> bool:
+        return bool(self.strays)
+
+    @property
+    def markers(self) -> tuple[str, ...]:
+        return (self.opening, self.closing, *self.strays)
+
+
+THOUGHTS = (
+    Thought("<|channel>thought", "<channel|>", strays=("<|channel>", "<channel|>")),  # Gemma 4
+    Thought("[THINK]", "[/THINK]"),  # Mistral
+    Thought("<think>", "</think>"),  # Qwen, DeepSeek, SmolLM3 and most others
+)
+
+
+def find_thought(source: str) -> Thought | None:
+    """The markers a chat template's `source` writes or cuts at; None when it knows no thoughts."""
+    return next((thought for thought in THOUGHTS if thought.closing in source), None)

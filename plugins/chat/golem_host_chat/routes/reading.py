@@ -1,0 +1,243 @@
+"""From the text a model draws to what an answer is made of: reasoning, content and calls.
+
+Every route's answers come through here, whole and streamed alike: a whole answer is a stream of one piece.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Generator
+from dataclasses import dataclass
+from functools import lru_cache
+
+from golem_host_chat.formats.base import Call, CallFormat, Malformed
+from golem_host_chat.formats.cursor import SPACE, Cursor
+from golem_host_chat.formats.thoughts import Thought
+from golem_host_chat.generation import Completion
+
+MAX_BROKEN = 32
+"""Beginnings of calls that turn out to be none, each of which is read again as text; further ones stay text at once."""
+
+
+@dataclass(frozen=True)
+class Piece:
+    """A part of an answer that may leave now; one of the three is not empty. Calls are whole."""
+
+    content: str = ""
+    reasoning: str = ""
+    calls: tuple[Call, ...] = ()
+
+
+@dataclass(frozen=True)
+class Ending:
+    """An answer that is over: its pieces joined, and what the lane says of it."""
+
+    completion: Completion
+    content: str
+    reasoning: str
+    calls: tuple[Call, ...]
+
+    @property
+    def finish(self) -> str:
+        """`length` (token limit or full context), else `tool_calls` when there are any, else `stop`."""
+        return "tool_calls" if self.calls and self.completion.finish == "stop" else self.completion.finish
+
+
+@dataclass(frozen=True)
+class Reading:
+    """How the answers to a prompt are read.
+
+    Without `thought` and `calls` all text is content. `opened` says that the prompt ends within a thought. `preserve`
+    are the control tokens whose text has to leave the lane for it (`Generation.preserve`).
+    """
+
+    thought: Thought | None = None
+    calls: CallFormat | None = None
+    opened: bool = False
+    preserve: frozenset[int] = frozenset()
+
+    def whole(self, completion: Completion) -> Ending:
+        """A whole answer."""
+        reader = AnswerReader(self)
+        reader.push(completion.text)
+        reader.finish()
+        return reader.ending(completion)
+
+
+PLAIN = Reading()
+"""All text is content."""
+
+
+class AnswerReader:
+    """Reads one answer as it grows. The joined pieces are the same however the text was cut.
+
+    Blanks and line breaks around thoughts and calls are no text. A thought that is not closed lasts to the end; one
+    without text is nothing. What begins like a call and is none stays text, its markers included.
+    """
+
+    def __init__(self, reading: Reading) -> None:
+        self._thought, self._calls = reading.thought, reading.calls
+        self._cursor = Cursor()
+        self._call: Generator[None, None, list[Call]] | None = None
+        self._opened_at = 0
+        """Where the call that is being read began, and how long its opener is."""
+        self._opener = ""
+        self._thinking = reading.opened and reading.thought is not None
+        self._may_think = reading.thought is not None and not reading.thought.anywhere and not reading.opened
+        """Only space has come, so that a thought may begin."""
+        self._trims = self._thinking
+        """Space that comes next belongs to a marker."""
+        self._space = ""
+        """Space that belongs to a marker if one comes next."""
+        self._broken = 0
+        self._reasoned = False
+        self._out: list[Piece] = []
+        self._sent: list[Piece] = []
+
+    def push(self, text: str) -> list[Piece]:
+        """Take in what the lane sent; returns the pieces that may leave now."""
+        if self._thought is None and self._calls is None:
+            self._emit(text)
+        else:
+            self._cursor.feed(text)
+            self._advance()
+        return self._taken()
+
+    def finish(self) -> list[Piece]:
+        """The answer is over; returns what was held back."""
+        self._cursor.end()
+        self._advance()
+        if not self._thinking:
+            self._emit(self._space)
+        return self._taken()
+
+    def ending(self, completion: Completion) -> Ending:
+        """The end of the answer, after `finish`."""
+        return Ending(
+            completion,
+            content="".join(piece.content for piece in self._sent),
+            reasoning="".join(piece.reasoning for piece in self._sent),
+            calls=tuple(call for piece in self._sent for call in piece.calls),
+        )
+
+    def _taken(self) -> list[Piece]:
+        taken, self._out = self._out, []
+        self._sent += taken
+        return taken
+
+    def _advance(self) -> None:
+        """Read as far as the text there is decides."""
+        while self._read_call() if self._call is not None else self._read_text():
+            pass
+        if self._call is None:
+            self._cursor.compact()
+
+    def _read_text(self) -> bool:
+        """Read to the next marker; False when what follows is not decided yet."""
+        cursor = self._cursor
+        if self._may_think and not self._read_beginning():
+            return False
+        start = cursor.at
+        markers = self._markers()
+        found = _pattern(markers).search(cursor.text, start) if markers else None
+        undecided = len(cursor.text) if cursor.ended else _undecided(cursor.text, start, markers)
+        end = found.start() if found else len(cursor.text)
+        if found is None or undecided <= end:
+            cursor.at = min(undecided, end)
+            self._write(cursor.text[start : cursor.at])
+            return False
+        self._write(cursor.text[start:end])
+        cursor.at = end
+        self._pass(found[0])
+        return True
+
+    def _read_beginning(self) -> bool:
+        """Decide whether the answer begins with a thought; False while that is open."""
+        assert self._thought is not None
+        cursor, opening = self._cursor, self._thought.opening
+        begun = cursor.text[cursor.at :].lstrip(SPACE)
+        if not cursor.ended and len(begun) < len(opening) and opening.startswith(begun):
+            return False
+        self._may_think = False
+        if begun.startswith(opening):
+            cursor.at = len(cursor.text) - len(begun)
+            self._pass(opening)
+        return True
+
+    def _markers(self) -> tuple[str, ...]:
+        """The texts that mean something here."""
+        thought, calls = self._thought, self._calls
+        markers: tuple[str, ...] = ()
+        if thought is not None and thought.anywhere:
+            markers += thought.markers
+        elif thought is not None and self._thinking:
+            markers += (thought.closing,)
+        if calls is not None and self._broken < MAX_BROKEN and (calls.ends_thought or not self._thinking):
+            markers += calls.openers
+        return markers
+
+    def _pass(self, marker: str) -> None:
+        """Go on behind a marker, or begin to read a call."""
+        thought = self._thought
+        if self._calls is not None and marker in self._calls.openers:
+            self._opened_at, self._opener = self._cursor.at, marker
+            self._call = self._calls.read(self._cursor)
+            return
+        self._cursor.at += len(marker)
+        if thought is not None and marker == (thought.closing if self._thinking else thought.opening):
+            self._thinking = not self._thinking
+            self._trims, self._space = True, ""
+            if self._thinking and self._reasoned:
+                self._out.append(Piece(reasoning="\n"))
+
+    def _read_call(self) -> bool:
+        """Read on in a call; False when it needs more text."""
+        assert self._call is not None
+        try:
+            next(self._call)
+            return False
+        except StopIteration as stop:
+            self._out.append(Piece(calls=tuple(stop.value)))
+            self._thinking = False
+            self._trims, self._space = True, ""
+        except Malformed:
+            self._broken += 1
+            self._cursor.at = self._opened_at + len(self._opener)
+            self._write(self._opener)
+        self._call = None
+        return True
+
+    def _write(self, text: str) -> None:
+        """Text of the part that is being read; space at its end waits where a marker may follow."""
+        if self._trims:
+            text = text.lstrip(SPACE)
+            self._trims = not text
+        text, self._space = self._space + text, ""
+        if self._markers():
+            whole, text = text, text.rstrip(SPACE)
+            self._space = whole[len(text) :]
+        self._emit(text)
+
+    def _emit(self, text: str) -> None:
+        if not text:
+            return
+        if self._thinking:
+            self._out.append(Piece(reasoning=text))
+            self._reasoned = True
+        else:
+            self._out.append(Piece(content=text))
+
+
+@lru_cache(maxsize=256)
+def _pattern(markers: tuple[str, ...]) -> re.Pattern[str]:
+    """Finds the first of `markers`, the longest of those at one place."""
+    return re.compile("|".join(re.escape(marker) for marker in sorted(markers, key=len, reverse=True)))
+
+
+def _undecided(text: str, start: int, markers: tuple[str, ...]) -> int:
+    """Where the end of `text` begins that may become a marker, or a longer one; the length of the text if nowhere."""
+    longest = max(map(len, markers), default=1)
+    for at in range(max(start, len(text) - longest + 1), len(text)):
+        if any(len(text) - at < len(marker) and marker.startswith(text[at:]) for marker in markers):
+            return at
+    return len(text)
