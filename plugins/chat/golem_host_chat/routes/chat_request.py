@@ -1,0 +1,72 @@
+"""A request for an answer to a conversation, in the fields of `/v1/chat/completions`."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+from golem_host.errors import BadRequest
+from golem_host.http.fields import Fields
+from golem_host_chat.routes.chat_prompt import Framing, conversation_tokens
+from golem_host_chat.routes.choices import Draw
+from golem_host_chat.routes.openai_fields import SharedFields, draw_of, shared_fields
+from golem_host_chat.routes.thinking import openai_thinking
+from golem_host_chat.routes.unserved import CHAT, V1, refuse_unserved
+
+if TYPE_CHECKING:
+    from golem_host_chat.runtime import ChatRuntime
+
+
+@dataclass(frozen=True)
+class ChatRequest:
+    """What can be read of it without a model."""
+
+    fields: Fields
+    shared: SharedFields
+    framing: Framing
+    messages: list[Any]
+
+    @classmethod
+    def read(cls, fields: Fields) -> ChatRequest:
+        """Raises `BadRequest` naming the field at fault."""
+        refuse_unserved(fields, CHAT, V1)
+        return cls(fields, shared_fields(fields), _framing(fields), _messages(fields))
+
+    def prompt(self, runtime: ChatRuntime) -> list[int]:
+        """The tokens of its prompt on this model; raises as `conversation_tokens`."""
+        return conversation_tokens(runtime, self.messages, self.framing, limit=runtime.context)
+
+    def draw(self, runtime: ChatRuntime) -> Draw:
+        """What to draw on this model; raises as `conversation_tokens` and `draw_of`."""
+        return draw_of(self.fields, self.shared, runtime, [self.prompt(runtime)])
+
+
+def _messages(fields: Fields) -> list[Any]:
+    messages = fields.array("messages")
+    if messages is None:
+        raise BadRequest("'messages' is required", param="messages")
+    if not messages:
+        raise fields.fault("messages", "the conversation is empty; it needs at least one message")
+    return messages
+
+
+def _framing(fields: Fields) -> Framing:
+    continued = fields.value("continue_final_message")
+    if continued in ("content", "reasoning_content"):
+        if continued == "reasoning_content":
+            raise fields.fault("continue_final_message", "continuing reasoning is not served yet; 'content' is")
+        continued = True
+    else:
+        continued = fields.boolean("continue_final_message")
+    add_generation_prompt = fields.boolean("add_generation_prompt")
+    if continued and add_generation_prompt:
+        raise fields.fault(
+            "continue_final_message", "Cannot set both add_generation_prompt and continue_final_message to true."
+        )
+    thinking, kwargs = openai_thinking(fields)
+    return Framing(
+        thinking=thinking,
+        kwargs=kwargs,
+        continue_final=continued,
+        add_generation_prompt=add_generation_prompt is not False,
+    )
