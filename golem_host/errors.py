@@ -124,6 +124,16 @@ class InternalError(RequestError):
         self.headers.setdefault("x-should-retry", "false")
 
 
+class NotSupported(RequestError):
+    """501 of llama-server's routes, for what this server is not started for; clients are told not to retry."""
+
+    status = 501
+    type = "not_supported_error"
+
+    def __init__(self, message: str) -> None:
+        super().__init__(message, headers={"x-should-retry": "false"})
+
+
 class Unavailable(RequestError):
     """503 worth retrying: loading, stopping, or the device failed this pass."""
 

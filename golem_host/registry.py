@@ -149,6 +149,10 @@ class Registry:
         loaded = [resident for resident in self._residents.values() if resident.runtime is not None]
         return sorted(loaded, key=lambda r: float("inf") if r.expires_at is None else r.expires_at, reverse=True)
 
+    def loaded(self, model: Model) -> Runtime | None:
+        """The model's runtime if it is in memory. Nothing keeps it there: for looking at it, not for work."""
+        return self._residents[model.name].runtime
+
     def all_residents(self) -> list[Resident]:
         return list(self._residents.values())
 

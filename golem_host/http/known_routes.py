@@ -4,7 +4,11 @@ from __future__ import annotations
 
 PLUGIN_OF = {
     "/v1/chat/completions": "chat",
+    "/chat/completions": "chat",
     "/v1/completions": "chat",
+    "/tokenize": "chat",
+    "/detokenize": "chat",
+    "/props": "chat",
     "/api/chat": "chat",
     "/api/generate": "chat",
     "/v1/embeddings": "embed",

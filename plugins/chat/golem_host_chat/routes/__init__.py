@@ -7,12 +7,15 @@ from golem_host.api import Route
 _HERE = "golem_host_chat.routes"
 
 ROUTES: list[Route] = [
-    Route(
-        "POST",
-        "/v1/chat/completions",
-        f"{_HERE}.openai_chat:chat_completions",
-        dialect="openai",
-        summary="Answer a conversation (OpenAI), whole or as server-sent events.",
+    *(
+        Route(
+            "POST",
+            path,
+            f"{_HERE}.openai_chat:chat_completions",
+            dialect="openai",
+            summary="Answer a conversation (OpenAI), whole or as server-sent events.",
+        )
+        for path in ("/v1/chat/completions", "/chat/completions")
     ),
     Route(
         "POST",
@@ -35,4 +38,15 @@ ROUTES: list[Route] = [
         dialect="ollama",
         summary="Answer or continue a prompt (Ollama); an empty one loads or unloads the model.",
     ),
+    Route("POST", "/tokenize", f"{_HERE}.llama_tokens:tokenize", dialect="llama", summary="Text to token ids."),
+    Route("POST", "/detokenize", f"{_HERE}.llama_tokens:detokenize", dialect="llama", summary="Token ids to text."),
+    Route(
+        "GET",
+        "/props",
+        f"{_HERE}.llama_props:props",
+        dialect="llama",
+        summary="What is served: template, slots, sampling defaults.",
+        head=True,
+    ),
+    Route("POST", "/props", f"{_HERE}.llama_props:change_props", dialect="llama", summary="Refused."),
 ]
