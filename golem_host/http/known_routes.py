@@ -5,7 +5,10 @@ from __future__ import annotations
 PLUGIN_OF = {
     "/v1/chat/completions": "chat",
     "/chat/completions": "chat",
+    "/v1/chat/completions/input_tokens": "chat",
+    "/chat/completions/input_tokens": "chat",
     "/v1/completions": "chat",
+    "/apply-template": "chat",
     "/tokenize": "chat",
     "/detokenize": "chat",
     "/props": "chat",

@@ -11,7 +11,7 @@ from golem_host.testing.inprocess import running, settings_of
 from golem_host.testing.tiny import tiny_gguf
 from golem_host_chat import plugin
 from golem_host_chat.model import ChatModel
-from golem_host_chat.routes import ROUTES, llama_tokens
+from golem_host_chat.routes import ROUTES, context_limit
 from scripted_chat import Served, serving
 
 USER = [{"role": "user", "content": "Hi"}]
@@ -74,7 +74,7 @@ def test_absent_content_is_nothing(tmp_path: Path) -> None:
 
 
 def test_refusals_name_the_field(tmp_path: Path, monkeypatch: Any) -> None:
-    monkeypatch.setattr(llama_tokens, "MAX_CHARACTERS", 100)
+    monkeypatch.setattr(context_limit, "MAX_CHARACTERS", 100)
 
     async def scenario(served: Served) -> None:
         bad: list[tuple[str, dict[str, Any], str]] = [
@@ -158,5 +158,62 @@ def test_conversations_answer_without_v1(tmp_path: Path) -> None:
             (await served.post(path, messages=USER)).json() for path in ("/chat/completions", "/v1/chat/completions")
         ]
         assert [answer["choices"] for answer in answers] == [answers[0]["choices"]] * 2
+
+    run(tmp_path, scenario)
+
+
+def test_a_template_is_applied_as_for_an_answer(tmp_path: Path) -> None:
+    """The prompt has the tokens that the lane is given for the same body, which are those that are counted."""
+    bodies: list[dict[str, Any]] = [
+        {"messages": USER},
+        {"messages": [{"role": "system", "content": "Be brief."}, *USER]},
+        {"messages": USER, "add_generation_prompt": False},
+        {"messages": [*USER, {"role": "assistant", "content": "Well"}]},
+    ]
+
+    async def scenario(served: Served) -> None:
+        prompts = []
+        for body in bodies:
+            prompt = (await served.post("/apply-template", **body)).json()["prompt"]
+            tokens = (await served.post("/tokenize", content=prompt, add_special=True)).json()["tokens"]
+            assert (await served.post("/v1/chat/completions", **body)).status_code == 200
+            assert served.model.asked[-1].prompt == tokens
+            for path in ("/v1/chat/completions/input_tokens", "/chat/completions/input_tokens"):
+                counted = (await served.post(path, **body)).json()
+                assert counted == {"input_tokens": len(tokens), "object": "response.input_tokens"}
+            prompts.append(prompt)
+        assert len(set(prompts)) == len(prompts)
+
+    for architecture in ("qwen3", "gemma3"):
+        run(tmp_path, scenario, architecture=architecture)
+
+
+def test_a_conversation_that_does_not_fit_is_counted(tmp_path: Path, monkeypatch: Any) -> None:
+    body: dict[str, Any] = {"messages": [{"role": "user", "content": "word " * 2000}]}
+
+    async def scenario(served: Served) -> None:
+        refused = (await served.post("/v1/chat/completions", **body)).json()["error"]
+        counted = (await served.post("/v1/chat/completions/input_tokens", **body)).json()
+        assert counted["input_tokens"] == refused["n_prompt_tokens"] > served.model.context
+        monkeypatch.setattr(context_limit, "MAX_CHARACTERS", 100)
+        reply = await served.post("/v1/chat/completions/input_tokens", **body)
+        assert reply.status_code == 400 and reply.json()["error"]["param"] == "messages"
+
+    run(tmp_path, scenario)
+
+
+def test_what_cannot_be_answered_cannot_be_rendered(tmp_path: Path) -> None:
+    bad: list[tuple[dict[str, Any], str]] = [
+        ({}, "messages"),
+        ({"messages": []}, "messages"),
+        ({"messages": [{"role": "user", "content": 5}]}, "content"),
+        ({"messages": USER, "chat_template_kwargs": {"enable_thinking": "yes"}}, "enable_thinking"),
+    ]
+
+    async def scenario(served: Served) -> None:
+        for path in ("/apply-template", "/v1/chat/completions/input_tokens"):
+            for body, words in bad:
+                reply = await served.post(path, **body)
+                assert reply.status_code == 400 and words in reply.json()["error"]["message"], (path, body)
 
     run(tmp_path, scenario)

@@ -38,6 +38,23 @@ ROUTES: list[Route] = [
         dialect="ollama",
         summary="Answer or continue a prompt (Ollama); an empty one loads or unloads the model.",
     ),
+    Route(
+        "POST",
+        "/apply-template",
+        f"{_HERE}.llama_prompts:apply_template",
+        dialect="llama",
+        summary="The prompt that a conversation becomes.",
+    ),
+    *(
+        Route(
+            "POST",
+            f"{path}/input_tokens",
+            f"{_HERE}.llama_prompts:input_tokens",
+            dialect="openai",
+            summary="How many tokens a conversation's prompt has.",
+        )
+        for path in ("/v1/chat/completions", "/chat/completions")
+    ),
     Route("POST", "/tokenize", f"{_HERE}.llama_tokens:tokenize", dialect="llama", summary="Text to token ids."),
     Route("POST", "/detokenize", f"{_HERE}.llama_tokens:detokenize", dialect="llama", summary="Token ids to text."),
     Route(

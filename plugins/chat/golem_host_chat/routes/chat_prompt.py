@@ -11,9 +11,7 @@ from golem_host_chat.messages import prepare_messages
 from golem_host_chat.routes.context_limit import encode_within
 
 if TYPE_CHECKING:
-    from golem_host.text.tokenizer import Tokenizer
     from golem_host_chat.runtime import ChatRuntime
-    from golem_host_chat.templates import ChatTemplate
 
 
 @dataclass(frozen=True)
@@ -35,9 +33,21 @@ def conversation_tokens(
 ) -> list[int]:
     """Token ids of the rendered conversation, BOS included where the vocabulary asks for it.
 
-    One that `continues` follows the tokens of an earlier exchange (Ollama's `context`) and has no BOS. Raises
-    `BadRequest` for messages that cannot be honoured, `TemplateError`, in the template's words, when it refuses, and
-    `ContextExceeded` for a text that cannot be under `limit` tokens (the caller counts the others).
+    One that `continues` follows the tokens of an earlier exchange (Ollama's `context`) and has no BOS. Raises what
+    `conversation_text` raises, and `ContextExceeded` for a text that cannot be under `limit` tokens (the caller counts
+    the others).
+    """
+    text = conversation_text(runtime, messages, framing, continues=continues)
+    tokens = encode_within(runtime.tokenizer, text, limit, add_special=not continues)
+    if not tokens:
+        raise BadRequest("the chat template makes an empty prompt of these messages", param="messages")
+    return tokens
+
+
+def conversation_text(runtime: ChatRuntime, messages: Any, framing: Framing, *, continues: bool = False) -> str:
+    """The rendered conversation, without the BOS and EOS that encoding adds to it; `continues` as above.
+
+    Raises `BadRequest` for messages that cannot be honoured, `TemplateError`, in the template's words, when it refuses.
     """
     template = runtime.template
     if template is None:
@@ -53,19 +63,14 @@ def conversation_tokens(
         enable_thinking=framing.thinking,
         kwargs=framing.kwargs,
     )
-    return _tokens(runtime.tokenizer, template, text + (prefill or ""), limit, continues)
-
-
-def _tokens(tokenizer: Tokenizer, template: ChatTemplate, text: str, limit: int, continues: bool) -> list[int]:
+    text += prefill or ""
     # Where encoding adds BOS and EOS by itself, those the template wrote would be there twice.
-    if continues or tokenizer.vocab.add_bos:
+    vocab = runtime.tokenizer.vocab
+    if continues or vocab.add_bos:
         text = template.strip_bos(text)
-    if not continues and tokenizer.vocab.add_eos:
+    if not continues and vocab.add_eos:
         text = template.strip_eos(text)
-    tokens = encode_within(tokenizer, text, limit, add_special=not continues)
-    if not tokens:
-        raise BadRequest("the chat template makes an empty prompt of these messages", param="messages")
-    return tokens
+    return text
 
 
 def _prefill(prepared: list[dict[str, Any]], framing: Framing) -> str | None:

@@ -7,8 +7,9 @@ from typing import TYPE_CHECKING, Any
 
 from golem_host.errors import BadRequest
 from golem_host.http.fields import Fields
-from golem_host_chat.routes.chat_prompt import Framing, conversation_tokens
+from golem_host_chat.routes.chat_prompt import Framing, conversation_text, conversation_tokens
 from golem_host_chat.routes.choices import Draw
+from golem_host_chat.routes.context_limit import tokenizable
 from golem_host_chat.routes.openai_fields import SharedFields, draw_of, shared_fields
 from golem_host_chat.routes.thinking import openai_thinking
 from golem_host_chat.routes.unserved import CHAT, V1, refuse_unserved
@@ -31,6 +32,14 @@ class ChatRequest:
         """Raises `BadRequest` naming the field at fault."""
         refuse_unserved(fields, CHAT, V1)
         return cls(fields, shared_fields(fields), _framing(fields), _messages(fields))
+
+    def text(self, runtime: ChatRuntime) -> str:
+        """Its prompt before it is tokenized; raises as `conversation_text`."""
+        return conversation_text(runtime, self.messages, self.framing)
+
+    def count(self, runtime: ChatRuntime) -> int:
+        """How many tokens its prompt has, whether they fit or not; raises as `conversation_text`."""
+        return len(runtime.tokenizer.encode(tokenizable(self.text(runtime), "messages")))
 
     def prompt(self, runtime: ChatRuntime) -> list[int]:
         """The tokens of its prompt on this model; raises as `conversation_tokens`."""

@@ -4,13 +4,16 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from golem_host.errors import ContextExceeded
+from golem_host.errors import BadRequest, ContextExceeded
 
 if TYPE_CHECKING:
     from golem_host.text.tokenizer import Tokenizer
 
 ALWAYS_TOKENIZED = 65536
 """Characters that are quickly tokenized; a longer text is first compared with the longest token."""
+
+MAX_CHARACTERS = 1 << 22
+"""Of a text whose tokens are only counted or listed: seconds of work at worst, which no client that leaves stops."""
 
 
 class TextExceeds(ContextExceeded):
@@ -35,3 +38,12 @@ def encode_within(tokenizer: Tokenizer, text: str, limit: int, *, add_special: b
         if least >= limit:
             raise TextExceeds(least, limit)
     return tokenizer.encode(text, add_special=add_special)
+
+
+def tokenizable(text: str, name: str) -> str:
+    """`text`, for routes without a context. Raises `BadRequest` naming the field when it is too long to tokenize."""
+    if len(text) > MAX_CHARACTERS:
+        raise BadRequest(
+            f"Field '{name}': {len(text)} characters are given; at most {MAX_CHARACTERS} are tokenized", param=name
+        )
+    return text

@@ -12,15 +12,13 @@ from golem_host.http.fields import Fields, kind_of
 from golem_host.http.keep_alive import parse_keep_alive
 from golem_host.http.off_loop import off_loop
 from golem_host.http.writing import json_response
+from golem_host_chat.routes.context_limit import tokenizable
 from golem_host_chat.routes.token_ids import checked_ids
 
 if TYPE_CHECKING:
     from golem_host.host import Host
     from golem_host.text.tokenizer import Tokenizer
     from golem_host_chat.runtime import ChatRuntime
-
-MAX_CHARACTERS = 1 << 22
-"""Of a text to tokenize, seconds of work at worst: nobody stops the thread that does it when the client leaves."""
 
 
 async def tokenize(request: Request[Any, Any, Any], host: Host) -> Response[bytes]:
@@ -77,9 +75,7 @@ def _content(fields: Fields) -> list[str | int]:
     for place, part in enumerate(parts):
         if not isinstance(part, str | int) or isinstance(part, bool):
             raise fields.fault("content", f"expected a string or a token id at place {place}, got {kind_of(part)}")
-    characters = sum(len(part) for part in parts if isinstance(part, str))
-    if characters > MAX_CHARACTERS:
-        raise fields.fault("content", f"{characters} characters are given; at most {MAX_CHARACTERS} are tokenized")
+    tokenizable("".join(part for part in parts if isinstance(part, str)), "content")
     return parts
 
 
