@@ -1,4 +1,4 @@
-"""llama-server's `POST /apply-template` and `/v1/chat/completions/input_tokens`: a conversation's prompt, not answered."""
+"""A conversation's prompt, not answered: llama-server's `/apply-template`, and `/v1/chat/completions/input_tokens`."""
 
 from __future__ import annotations
 
