@@ -243,7 +243,9 @@ def test_sums_scales_caps_and_selection(native: CpuBackend, twin: CpuBackend) ->
 
 
 @pytest.mark.parametrize(("window", "cells", "softcap"), [(0, 160, 0.0), (20, 60, 0.0), (0, 160, 5.0)])
-@pytest.mark.parametrize(("type", "dims"), [(ops.CacheType.F16, (8, 12)), (ops.CacheType.Q8_0, (32, 64))])
+@pytest.mark.parametrize(
+    ("type", "dims"), [(ops.CacheType.F16, (8, 12)), (ops.CacheType.F32, (8, 12)), (ops.CacheType.Q8_0, (32, 64))]
+)
 def test_attention(
     native: CpuBackend,
     twin: CpuBackend,

@@ -99,6 +99,7 @@ class Op(IntEnum):
     ARG_LARGEST = 28
     TEMPERATURE = 29
     HADAMARD = 30
+    WINDOWS = 31
 
 
 class Act(IntEnum):
@@ -135,6 +136,7 @@ class GateKind(IntEnum):
     SIGMOID = 2
     GELU_ERF = 3
     RELU = 4
+    ELU = 5
 
 
 class Weighting(IntEnum):

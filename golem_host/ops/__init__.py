@@ -7,7 +7,7 @@ from golem_host.ops.delta import decay, gated_delta
 from golem_host.ops.elementwise import add, scale, softcap
 from golem_host.ops.embedding import rows, select
 from golem_host.ops.experts import MAX_EXPERTS, Weighting, expert_linear, mix, route
-from golem_host.ops.gate import geglu, gelu, gelu_gate, gelu_tanh, relu, sigmoid, sigmoid_gate, swiglu
+from golem_host.ops.gate import elu, geglu, gelu, gelu_gate, gelu_tanh, relu, sigmoid, sigmoid_gate, swiglu
 from golem_host.ops.hadamard import MAX_HADAMARD, hadamard
 from golem_host.ops.largest import arg_largest, block_maxima
 from golem_host.ops.linear import linear
@@ -19,6 +19,7 @@ from golem_host.ops.slot_cache import Cache, CacheType
 from golem_host.ops.state import State
 from golem_host.ops.temperature import temperature
 from golem_host.ops.texts import mean, text_attention
+from golem_host.ops.windows import causal_windows
 
 __all__ = [
     "MAX_EXPERTS",
@@ -40,7 +41,9 @@ __all__ = [
     "block_maxima",
     "cache_store",
     "causal_conv",
+    "causal_windows",
     "decay",
+    "elu",
     "expert_linear",
     "gated_delta",
     "geglu",

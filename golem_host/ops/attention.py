@@ -37,26 +37,32 @@ def cache_store(cache: Cache, k: Ref, v: Ref, slots: Ref, positions: Ref) -> Non
 
 @dataclass(frozen=True)
 class Attention:
-    """softmax(scale * q.k) v over the row's own slot, positions (pos - window, pos]; window 0 sees all.
+    """softmax(scale * q.k) v over the row's own slot, positions (last - window, pos]; window 0 sees all.
+
+    `last` is pos, or the last position of the block of `block` positions that it lies in.
 
     Query head h reads kv head h // (heads / kv_heads) (Ainslie et al. 2023). Rounding follows ggml, so that answers
     stay comparable. Over an f16 cache as without flash attention: queries and softmaxed weights are rounded to half
     precision. Over a q8_0 cache as with it, which ggml asks for then: queries are rounded to q8_0, weights are not.
+    Over an f32 cache nothing is rounded.
     """
 
     scale: float
     window: int
     softcap: float
+    block: int = 1
 
     def twin(self, q: torch.Tensor, cache: Cache, slots: torch.Tensor, positions: torch.Tensor) -> torch.Tensor:
         import torch
 
         half = cache.type is CacheType.F16
+        rounding = {CacheType.F16: GgmlType.F16, CacheType.F32: GgmlType.F32, CacheType.Q8_0: GgmlType.Q8_0}[cache.type]
         out = torch.empty(*q.shape[:2], cache.value_dim)
         for row, (slot, position) in enumerate(zip(slots.tolist(), positions.tolist(), strict=True)):
-            first = max(0, position + 1 - self.window) if self.window else 0
+            last = position // self.block * self.block + self.block - 1
+            first = max(0, last + 1 - self.window) if self.window else 0
             k, v = map(torch.from_numpy, cache.read(slot, np.arange(first, position + 1)))
-            rounded = round_as_product_wants(q[row], GgmlType.F16 if half else GgmlType.Q8_0)
+            rounded = round_as_product_wants(q[row], rounding)
             grouped = rounded.view(cache.kv_heads, -1, cache.key_dim)
             scores = self.scale * (grouped @ k.transpose(1, 2))
             if self.softcap:
@@ -67,15 +73,26 @@ class Attention:
 
 
 def attention(
-    q: Ref, cache: Cache, slots: Ref, positions: Ref, *, scale: float, window: int = 0, softcap: float = 0.0
+    q: Ref,
+    cache: Cache,
+    slots: Ref,
+    positions: Ref,
+    *,
+    scale: float,
+    window: int = 0,
+    softcap: float = 0.0,
+    block: int = 1,
 ) -> Ref:
     """(rows, heads, value_dim) from `q` (rows, heads, key_dim), after this pass's `cache_store`.
 
     int32 `slots` and `positions` (rows,) say whose past each row sees; rows of one prompt see each other through the
-    cache.
+    cache. With a `block` all positions of a block see as far back as its last: the windows of a stream that is cached
+    in such pieces.
     """
     heads = q.shape[0]
     if heads % cache.kv_heads:
         raise ValueError(f"{heads} query heads do not divide into {cache.kv_heads} key heads")
-    op = Attention(scale, window, softcap)
+    if block < 1:
+        raise ValueError(f"blocks of {block} positions")
+    op = Attention(scale, window, softcap, block)
     return q.recording.append(op, (q, cache, slots, positions), q.axis, (heads, cache.value_dim))

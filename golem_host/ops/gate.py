@@ -1,4 +1,5 @@
-"""Activations, alone and as gates: SwiGLU and GeGLU (Shazeer 2020), sigmoid, GELU (Hendrycks and Gimpel 2016), ReLU."""
+"""Activations, alone and as gates: SwiGLU and GeGLU (Shazeer 2020), sigmoid, GELU (Hendrycks and Gimpel 2016), ReLU,
+ELU (Clevert et al. 2015)."""
 
 from __future__ import annotations
 
@@ -20,6 +21,7 @@ class Activation(IntEnum):
     SIGMOID = 2
     GELU_ERF = 3
     RELU = 4
+    ELU = 5
 
 
 @dataclass(frozen=True)
@@ -33,7 +35,7 @@ class Gate:
 
     def twin(self, gate: torch.Tensor, up: torch.Tensor | None = None) -> torch.Tensor:
         acts = {Activation.SILU: _silu, Activation.GELU_TANH: _gelu_tanh, Activation.SIGMOID: _sigmoid}
-        acts |= {Activation.GELU_ERF: _gelu_erf, Activation.RELU: _relu}
+        acts |= {Activation.GELU_ERF: _gelu_erf, Activation.RELU: _relu, Activation.ELU: _elu}
         active = rowwise(acts[self.activation], gate)
         return active if up is None else active * up
 
@@ -67,6 +69,12 @@ def _gelu_erf(x: torch.Tensor) -> torch.Tensor:
 
 def _relu(x: torch.Tensor) -> torch.Tensor:
     return x.relu()
+
+
+def _elu(x: torch.Tensor) -> torch.Tensor:
+    import torch
+
+    return torch.where(x < 0, torch.expm1(x.clamp(max=0)), x)
 
 
 def swiglu(gate: Ref, up: Ref) -> Ref:
@@ -109,3 +117,8 @@ def gelu_tanh(x: Ref) -> Ref:
 def relu(x: Ref) -> Ref:
     """max(x, 0), value by value."""
     return x.recording.append(Gate(Activation.RELU), (x,), x.axis, x.shape, in_place=(0,))
+
+
+def elu(x: Ref) -> Ref:
+    """x above 0, else e^x - 1, value by value."""
+    return x.recording.append(Gate(Activation.ELU), (x,), x.axis, x.shape, in_place=(0,))

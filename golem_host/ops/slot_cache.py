@@ -14,6 +14,8 @@ class CacheType(Enum):
 
     F16 = "f16"
     """Half precision."""
+    F32 = "f32"
+    """Single precision, for models whose results jump where a value crosses a bound."""
     Q8_0 = "q8_0"
     """Blocks of 32 along the head: int8 codes and a scale in half precision, 17/32 of the bytes of `f16`."""
 
@@ -24,7 +26,9 @@ class CacheType(Enum):
 
     def row_bytes(self, dim: int) -> int:
         """Bytes of one head's key or value of `dim` values."""
-        return 2 * dim if self is CacheType.F16 else dim + dim // 16
+        if self is CacheType.Q8_0:
+            return dim + dim // 16
+        return 2 * dim if self is CacheType.F16 else 4 * dim
 
 
 class Cache(Protocol):

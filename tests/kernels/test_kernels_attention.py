@@ -17,7 +17,7 @@ from golem_host.kernels.library import Act, KernelError, Op
 from golem_host.ops import CacheType
 
 TOLERANCE = 2**-11
-TYPES = {CacheType.F16: 0, CacheType.Q8_0: 8}
+TYPES = {CacheType.F16: 0, CacheType.F32: 1, CacheType.Q8_0: 8}
 
 
 @pytest.fixture(params=list(CacheType), ids=lambda each: each.value)
@@ -44,17 +44,19 @@ class Cache:
     def arrays(self):
         return [self.ring.keys, self.ring.values]
 
-    def ints(self, heads, window=0):
+    def ints(self, heads, window=0, block=1):
         ring = self.ring
-        return [heads, ring.kv_heads, ring.key_dim, ring.value_dim, ring.cells, ring.slots, window, TYPES[self.kind]]
+        kind = TYPES[self.kind]
+        return [heads, ring.kv_heads, ring.key_dim, ring.value_dim, ring.cells, ring.slots, window, kind, block]
 
-    def expected(self, quantized, q, slots, positions, window=0, scale=1.0, softcap=0.0):
+    def expected(self, quantized, q, slots, positions, window=0, scale=1.0, softcap=0.0, block=1):
         rows, heads, hd = q.shape
-        act = Act.F16 if self.kind is CacheType.F16 else Act.Q8_0
-        query = quantized(act, q.reshape(-1, hd)).values.reshape(q.shape)
+        act = {CacheType.F16: Act.F16, CacheType.Q8_0: Act.Q8_0}.get(self.kind)
+        query = q if act is None else quantized(act, q.reshape(-1, hd)).values.reshape(q.shape)
         out = np.empty((rows, heads, self.ring.value_dim))
         for r in range(rows):
-            first = max(0, positions[r] - window + 1) if window else 0
+            last = positions[r] // block * block + block - 1
+            first = max(0, last - window + 1) if window else 0
             k, v = self.ring.read(slots[r], np.arange(first, positions[r] + 1))
             for h in range(heads):
                 kv = h // (heads // self.ring.kv_heads)
@@ -69,13 +71,13 @@ class Cache:
         return out
 
 
-def attend(runner, cache, q, slots, positions, window=0, scale=1.0, softcap=0.0):
+def attend(runner, cache, q, slots, positions, window=0, scale=1.0, softcap=0.0, block=1):
     out = np.full((*q.shape[:2], cache.ring.value_dim), np.nan, np.float32)
     runner.run(
         Op.ATTN,
         len(q),
         [out, q, *cache.arrays(), np.asarray(slots, np.int32), np.asarray(positions, np.int32)],
-        cache.ints(q.shape[1], window),
+        cache.ints(q.shape[1], window, block),
         [scale, softcap],
     )
     return out
@@ -131,6 +133,27 @@ def test_prompts(runner, check, rng, kind, window, group):
     together = check(cache, q, slots, positions, window=window, scale=0.25)
     alone = [attend(runner, cache, q[r : r + 1], [1], [p], window, 0.25)[0] for r, p in enumerate(positions)]
     assert together.tobytes() == np.stack(alone).tobytes()
+
+
+@pytest.mark.parametrize(("window", "block"), [(6, 2), (7, 2), (5, 4), (64, 3)])
+def test_blocks_of_positions_look_back_as_far_as_their_last(runner, check, rng, kind, window, block):
+    cache = Cache(rng, kind, ring=150, length=290)
+    positions = range(250, 290)
+    q, slots = queries(rng, 40, 4, 32), [1] * 40
+    together = check(cache, q, slots, positions, window=window, scale=0.25, block=block)
+    alone = [
+        attend(runner, cache, q[r : r + 1], [1], [p], window, 0.25, block=block)[0] for r, p in enumerate(positions)
+    ]
+    assert together.tobytes() == np.stack(alone).tobytes()
+    check(cache, q[:3], [0] * 3, range(3), window=window, block=block)
+
+
+def test_f32_caches_round_nothing(check, rng):
+    """Within float32 sums of 32 products and an exp of 2 ulp: 2^-19 of the largest value."""
+    cache = Cache(rng, CacheType.F32)
+    q, slots, positions = queries(rng, 3, 2, 32), [0, 1, 0], [5, 70, 99]
+    got, expected = check(cache, q, slots, positions, scale=0.3), cache.expected(None, q, slots, positions, scale=0.3)
+    assert np.abs(got - expected).max() <= 2**-19 * np.abs(cache.v).max()
 
 
 def test_softcap(runner, check, rng, kind):
@@ -228,7 +251,8 @@ def store(runner, cache, k, v, slots, positions):
 
 
 @pytest.mark.parametrize(
-    ("kind", "hd", "vd"), [(CacheType.F16, 13, 40), (CacheType.F16, 64, 8), (CacheType.Q8_0, 32, 96)]
+    ("kind", "hd", "vd"),
+    [(CacheType.F16, 13, 40), (CacheType.F16, 64, 8), (CacheType.F32, 13, 40), (CacheType.Q8_0, 32, 96)],
 )
 def test_store(runner, rng, kind, hd, vd):
     """Two rounds of a ring of 21 cells; what the cache's own `write` stores is the measure."""
@@ -243,13 +267,13 @@ def test_store(runner, rng, kind, hd, vd):
         expected.ring.write(slots[row], positions[row], k[row], v[row])
     assert stored.ring.keys.any() and stored.ring.values.any()
     for got, wanted in zip(stored.arrays(), expected.arrays(), strict=True):
-        assert np.array_equal(got, wanted, equal_nan=got.dtype == np.float16)
+        assert np.array_equal(got, wanted, equal_nan=got.dtype != np.uint8)
 
 
 def test_a_cache_gives_back_what_it_was_wanted(rng):
     k, v = rng.standard_normal((2, 50, 2, 64)).astype(np.float32)
     k[30, 1, 5], v[31, 0, 0] = np.inf, np.nan
-    for kind, share in ((CacheType.F16, 2**-11), (CacheType.Q8_0, 1 / 254 + 2**-11)):
+    for kind, share in ((CacheType.F16, 2**-11), (CacheType.F32, 0), (CacheType.Q8_0, 1 / 254 + 2**-11)):
         cache = CpuCache(slots=2, cells=21, kv_heads=2, key_dim=64, value_dim=64, type=kind)
         for position in range(50):
             cache.write(1, position, k[position], v[position])
@@ -298,6 +322,7 @@ def test_more_than_the_ring_holds_is_refused(runner, rng):
         [2, 2, 2000, 24, 128, 2, 0, 0],
         [2, 2, 16, 24, 128, 2, -1, 0],
         [2, 2, 32, 48, 128, 2, 0, 8],
+        [2, 2, 16, 24, 128, 2, 0, 0, -1],
     ],
 )
 def test_refuses_bad_shapes(runner, ints):

@@ -21,7 +21,7 @@ from kernel_replay import ReplayKernels
 SIZES = (1, 2, 3, 4, 5, 7, 8, 9, 15, 16, 17, 31, 32, 33, 65)
 ROWS = (1, 2, 5)
 SLOTS = 2
-GGML_TYPES = {CacheType.F16: 0, CacheType.Q8_0: 8}
+GGML_TYPES = {CacheType.F16: 0, CacheType.F32: 1, CacheType.Q8_0: 8}
 ROUTE = np.dtype([("expert", np.int32), ("weight", np.float32)])
 
 
@@ -205,6 +205,14 @@ def text_attention(m: Maker) -> Call:
     return Call([m.out(m.rows * m.n, 2, m.n), q, k, v, texts], [2, m.n], [0.5])
 
 
+def windows(m: Maker) -> Call:
+    """Of the last slot, from its state on."""
+    x, state = m.x(m.rows, 4, m.n), m.x(SLOTS, 3, m.n)
+    taken, slots = np.full(SLOTS, 7, np.int32), np.full(m.rows, SLOTS - 1, np.int32)
+    at = 7 + np.arange(m.rows, dtype=np.int32)
+    return Call([m.out(m.rows, 2, 5, m.n), x, state, taken, slots, at], [m.n, 4, 5, 2, SLOTS])
+
+
 def means(m: Maker) -> Call:
     """Up to the last row."""
     first = m.below(4)
@@ -258,6 +266,7 @@ CASES: dict[str, tuple[Op, Callable[[Maker], Call]]] = {
     "copy": (Op.COPY, moved()),
     "copy_part_of_groups": (Op.COPY, part_of_groups),
     "conv": (Op.CONV, convolution),
+    "windows": (Op.WINDOWS, windows),
     "delta": (Op.DELTA, delta),
     **{f"route_{weighting.name}": (Op.ROUTE, routed(weighting)) for weighting in Weighting},
     "mix": (Op.MIX, mixed),

@@ -201,6 +201,14 @@ def test_exact_gelu(runner, rng):
     assert np.allclose(out[positive], np.asarray(expected)[positive], rtol=4 * EPS)
 
 
+def test_elu(runner, rng):
+    """e^x - 1 within 2 ulp of itself, also of small values."""
+    x = np.concatenate([floats(rng, 1, 400) * 3, -np.logspace(-30, 2.5, 400, dtype=np.float32)[None]])
+    x[0, :5] = [0, 100, -100, -np.inf, np.nan]
+    expected = np.where(x > 0, x, np.expm1(np.minimum(x, 0).astype(np.float64)))
+    assert np.allclose(gated(runner, GateKind.ELU, x, np.ones_like(x)), expected, rtol=3 * EPS, atol=0, equal_nan=True)
+
+
 def test_gelu_gate_goes_through_half(runner):
     """Every half: one step of half precision, and the float32 rounding of 1 + tanh, which is near 0 for x < 0."""
     every = np.arange(65536, dtype=np.uint16).view(np.float16)
@@ -356,7 +364,7 @@ def test_select_counts_the_live_rows_of_its_source(runner, rng):
         (Op.COPY, [4, 2, 3, 0], [], "size"),
         (Op.COPY, [4, -1, 8, 0], [], "size"),
         (Op.COPY, [4, 1, 8, -1], [], "size"),
-        (Op.GATE, [8, 5], [], "type"),
+        (Op.GATE, [8, 6], [], "type"),
         (Op.GATE, [8, -1], [], "type"),
         (Op.LAYER_NORM, [0], [], "size"),
         (Op.ADD, [8, 2], [], "size"),

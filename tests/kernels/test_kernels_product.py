@@ -55,6 +55,15 @@ def test_threads_do_not_matter(make_runner, weight_type, make_weights, rng):
     assert len({make_runner(threads).product(weights, x).tobytes() for threads in (1, 2, 3)}) == 1
 
 
+@pytest.mark.parametrize("height", [7, 40])
+def test_few_outputs_of_many_rows_are_shared_by_rows(make_runner, make_weights, rng, height):
+    weights = make_weights(rng, "F32", height, 200)
+    x = rng.standard_normal((601, 200)).astype(np.float32)
+    results = [make_runner(threads).product(weights, x) for threads in (1, 2, 3)]
+    assert len({each.tobytes() for each in results}) == 1
+    assert results[0][130:133].tobytes() == make_runner(1).product(weights, x[130:133].copy()).tobytes()
+
+
 def test_quantized_bits_are_the_same_on_every_instruction_set(runner, portable, block_type, make_weights, rng):
     weights = make_weights(rng, block_type, 50, 1024)
     x = (rng.standard_normal((9, 1024)) * rng.uniform(0, 30, (9, 1))).astype(np.float32)

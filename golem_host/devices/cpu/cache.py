@@ -18,9 +18,9 @@ class CpuCache:
     """Keys and values of every slot and position; a position lives in cell `position % cells`.
 
     Keys lie in blocks of 16 cells (`keys[slots, kv_heads, block, ...]`), one dimension of all of them after another;
-    values lie cell by cell (`values[slots, kv_heads, cell, ...]`). `f16`: half precision. `q8_0`: uint8, the codes of a
-    block or cell, then the scale of each 32 dimensions in half precision. Memory is taken from the system page by page
-    as cells are first written.
+    values lie cell by cell (`values[slots, kv_heads, cell, ...]`). `f16`: half precision; `f32`: single precision.
+    `q8_0`: uint8, the codes of a block or cell, then the scale of each 32 dimensions in half precision. Memory is
+    taken from the system page by page as cells are first written.
 
     Raises ValueError when a head is not whole blocks of 32 (`q8_0`).
     """
@@ -39,9 +39,10 @@ class CpuCache:
         blocks = -(-cells // BLOCK_CELLS)
         self.keys: NDArray[Any]
         self.values: NDArray[Any]
-        if type is CacheType.F16:
-            self.keys = np.zeros((slots, kv_heads, blocks, key_dim, BLOCK_CELLS), np.float16)
-            self.values = np.zeros((slots, kv_heads, cells, value_dim), np.float16)
+        if type is not CacheType.Q8_0:
+            kind = np.float16 if type is CacheType.F16 else np.float32
+            self.keys = np.zeros((slots, kv_heads, blocks, key_dim, BLOCK_CELLS), kind)
+            self.values = np.zeros((slots, kv_heads, cells, value_dim), kind)
         else:
             key_bytes, value_bytes = type.row_bytes(key_dim), type.row_bytes(value_dim)
             self.keys = np.zeros((slots, kv_heads, blocks, BLOCK_CELLS * key_bytes), np.uint8)
@@ -84,7 +85,7 @@ class CpuCache:
         """Store `keys` (kv_heads, key_dim) and `values` (kv_heads, value_dim) of one position, rounded to the type."""
         cell = position % self.cells
         block, lane = divmod(cell, BLOCK_CELLS)
-        if self.type is CacheType.F16:
+        if self.type is not CacheType.Q8_0:
             with np.errstate(over="ignore"):
                 self.keys[slot, :, block, :, lane] = keys
                 self.values[slot, :, cell] = values
@@ -101,7 +102,7 @@ class CpuCache:
         """Keys (kv_heads, n, key_dim) and values (kv_heads, n, value_dim) at `positions` (n,) as float32."""
         cells = positions % self.cells
         block, lane = np.divmod(cells, BLOCK_CELLS)
-        if self.type is CacheType.F16:
+        if self.type is not CacheType.Q8_0:
             keys = np.moveaxis(self.keys[slot][:, block, :, lane], 0, 1)
             return keys.astype(np.float32), self.values[slot][:, cells].astype(np.float32)
         key_codes, key_scales = self._key_parts()

@@ -31,11 +31,12 @@ from golem_host.ops.rope import Rope, RopeAngles
 from golem_host.ops.slot_cache import CacheType
 from golem_host.ops.temperature import Temperature
 from golem_host.ops.texts import Mean, TextAttention
+from golem_host.ops.windows import CausalWindows
 from golem_host.weights.tensor import Tensor
 
 ACT_F32 = 0
 """The activation kind of float32 weights: the rows themselves."""
-_CACHE_TYPE = {CacheType.F16: 0, CacheType.Q8_0: 8}
+_CACHE_TYPE = {CacheType.F16: 0, CacheType.F32: 1, CacheType.Q8_0: 8}
 
 
 @dataclass(frozen=True, eq=False)
@@ -198,7 +199,7 @@ def _store(_: Lowering, op: CacheStore, out: None, cache: CpuCache, k: Ref, v: R
 
 def _attention(_: Lowering, op: Attention, out: Ref, q: Ref, cache: CpuCache, slots: Ref, at: Ref) -> Step:
     ints = [q.shape[0], cache.kv_heads, cache.key_dim, cache.value_dim, cache.cells, cache.slots, op.window]
-    ints.append(_CACHE_TYPE[cache.type])
+    ints += [_CACHE_TYPE[cache.type], op.block]
     return _step(Kernel.ATTN, out, [out, q, cache.keys, cache.values, slots, at], ints, [op.scale, op.softcap])
 
 
@@ -221,6 +222,13 @@ def _decay(_: Lowering, op: Decay, out: Ref, x: Ref, rate: Tensor, bias: Tensor)
 def _conv(_: Lowering, op: CausalConv, out: Ref, x: Ref, weight: Tensor, state: CpuState, slots: Ref, at: Ref) -> Step:
     pointers = [out, x, Transposed(weight), state.values, state.taken, slots, at]
     return _step(Kernel.CONV, out, pointers, [*weight.shape, state.slots])
+
+
+def _windows(_: Lowering, op: CausalWindows, out: Ref, x: Ref, state: CpuState, slots: Ref, at: Ref) -> Step:
+    ints = [x.width, op.steps, op.taps, op.stride, state.slots, op.repeat]
+    step = _step(Kernel.WINDOWS, out, [out, x, state.values, state.taken, slots, at], ints)
+    step.axis = slots.axis
+    return step
 
 
 def _delta(
@@ -292,6 +300,7 @@ _LOWER: dict[type, Callable[..., Step]] = {
     Narrow: _narrow,
     Decay: _decay,
     CausalConv: _conv,
+    CausalWindows: _windows,
     GatedDelta: _delta,
     Hadamard: _hadamard,
     Gate: _gate,

@@ -147,7 +147,9 @@ def _together(items: int, queries: int) -> int:
 
 def _attention(
     low: Lowering, op: Attention, out: Ref, q: Ref, cache: VulkanCache, slots: Ref, positions: Ref
-) -> list[Dispatch]:
+) -> list[Dispatch] | None:
+    if op.block > 1:
+        return None
     heads, axis = q.shape[0], out.axis
     of = Heads(cache.kv_heads, heads // cache.kv_heads, cache.key_dim, cache.value_dim)
     # a row attends as many positions as there are cells, or as its window has, which may begin within a range

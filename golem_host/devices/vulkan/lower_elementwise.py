@@ -10,7 +10,7 @@ from golem_host.ops.delta import Decay
 from golem_host.ops.elementwise import Add, Scale, Softcap
 from golem_host.ops.embedding import Select
 from golem_host.ops.experts import Mix, Route
-from golem_host.ops.gate import Gate
+from golem_host.ops.gate import Activation, Gate
 from golem_host.ops.hadamard import Hadamard
 from golem_host.ops.narrow import Narrow
 from golem_host.ops.norm import L2Norm, LayerNorm, RmsNorm
@@ -82,7 +82,9 @@ def _norm_threads(n: int) -> int:
     return 32 if n <= 128 else THREADS
 
 
-def _gate(_: Lowering, op: Gate, out: Ref, gate: Ref, up: Ref | None = None) -> list[Dispatch]:
+def _gate(_: Lowering, op: Gate, out: Ref, gate: Ref, up: Ref | None = None) -> list[Dispatch] | None:
+    if op.activation is Activation.ELU:
+        return None
     constants = (int(op.activation), up is not None)
     if up is None:
         return by_value("gate", out, [gate, LIVE], [], constants=constants, in_place=(gate,))

@@ -1,6 +1,7 @@
 // Queries as they are multiplied, and their scores. A score is summed in one lane, so its bits depend on the query and the
 // key alone:
 //   f16   over the dimensions in their order, of the query rounded to half with the key
+//   f32   over the dimensions in their order, of the query with the key
 //   q8_0  over blocks of 32 in their order, sum = sum + (d_q * d_k) * float(whole), with no fused step
 #include "activation.h"
 #include "attention.h"
@@ -22,16 +23,25 @@ constexpr int blocks_together(int Q) {
   return fit < 1 ? 1 : fit > 4 ? 4 : fit;
 }
 
-template <int Q, int B>
-void dots_f16(const uint8_t *blocks, const Cache &cache, const float *queries, vf (*s)[B * kVectors]) {
+struct HalfKeys {
+  using Word = uint16_t;
+  static vf get(const uint16_t *p) { return load_half(p); }
+};
+struct FloatKeys {
+  using Word = float;
+  static vf get(const float *p) { return load(p); }
+};
+
+template <class Keys, int Q, int B>
+void dots_floats(const uint8_t *blocks, const Cache &cache, const float *queries, vf (*s)[B * kVectors]) {
   const int64_t hd = cache.hd;
-  const uint16_t *keys = reinterpret_cast<const uint16_t *>(blocks);
+  const auto *keys = reinterpret_cast<const typename Keys::Word *>(blocks);
   for (int g = 0; g < Q; g++)
     for (int n = 0; n < B * kVectors; n++) s[g][n] = zero();
   for (int64_t i = 0; i < hd; i++) {
     vf x[B * kVectors];
     for (int n = 0; n < B * kVectors; n++)
-      x[n] = load_half(keys + (n / kVectors * hd + i) * kBlockCells + n % kVectors * kWidth);
+      x[n] = Keys::get(keys + (n / kVectors * hd + i) * kBlockCells + n % kVectors * kWidth);
     for (int g = 0; g < Q; g++) {
       const vf y = set1(queries[g * hd + i]);
       for (int n = 0; n < B * kVectors; n++) s[g][n] = fma(y, x[n], s[g][n]);
@@ -85,7 +95,8 @@ template <int Q, int B>
 void score_blocks(const Attention &a, const Tile &t, int64_t query, const uint8_t *blocks, int64_t p, int64_t begin, int64_t end) {
   vf s[Q][B * kVectors];
   const float *queries = t.queries + query * a.cache.hd;
-  if (a.cache.type == kCacheF16) dots_f16<Q, B>(blocks, a.cache, queries, s);
+  if (a.cache.type == kCacheF16) dots_floats<HalfKeys, Q, B>(blocks, a.cache, queries, s);
+  else if (a.cache.type == kCacheF32) dots_floats<FloatKeys, Q, B>(blocks, a.cache, queries, s);
   else dots_q8_0<Q, B>(blocks, a.cache, queries, s);
   for (int g = 0; g < Q; g++) {
     const int64_t pos = t.pos + (query + g) / group_of(a), first = first_of(a, pos);
@@ -116,7 +127,10 @@ void attend_queries(const Attention &a, const Tile &t) {
       quantize(GOLEM_ACT_Q8_0, q, hd, reinterpret_cast<uint8_t *>(out));
       continue;
     }
-    for (int64_t i = 0; i < hd; i += kWidth) store_part(out + i, round_to_half(load_part(q + i, hd - i)), hd - i);
+    for (int64_t i = 0; i < hd; i += kWidth) {
+      const vf x = load_part(q + i, hd - i);
+      store_part(out + i, a.cache.type == kCacheF32 ? x : round_to_half(x), hd - i);
+    }
   }
 }
 

@@ -19,6 +19,10 @@ struct Halves {
   }
 };
 
+struct Floats {
+  static vf get(const uint8_t *value, int64_t, int64_t i, int64_t n) { return load_part(reinterpret_cast<const float *>(value) + i, n); }
+};
+
 // Scale times code is exact.
 struct Codes {
   static vf get(const uint8_t *value, int64_t vd, int64_t i, int64_t) {
@@ -107,6 +111,7 @@ void attend_values(const Attention &a, const Tile &t, int64_t begin, int64_t end
           span.out[g] = out_of(a, t, j + g);
         }
         if (a.cache.type == kCacheF16) add<Halves>(span, n, begin, end);
+        else if (a.cache.type == kCacheF32) add<Floats>(span, n, begin, end);
         else add<Codes>(span, n, begin, end);
       }
       j += n;

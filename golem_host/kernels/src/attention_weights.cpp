@@ -1,5 +1,5 @@
 // Scores of one query to weights: softmax. Over f16 caches weights are rounded to half, as ggml does without flash
-// attention; over q8_0 caches they stay float32, as in its flash attention, the only one it has for them.
+// attention; over q8_0 caches they stay float32, as in its flash attention, the only one it has for them, and over f32.
 #include <cmath>
 
 #include "attention.h"

@@ -92,6 +92,7 @@ int run_delta(const Command &c);
 int run_l2_norm(const Command &c);
 int run_decay(const Command &c);
 int run_hadamard(const Command &c);
+int run_windows(const Command &c);
 int run_lay(const Command &c);
 int run_layer_norm(const Command &c);
 int run_text_attn(const Command &c);

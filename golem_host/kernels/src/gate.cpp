@@ -57,6 +57,13 @@ void gate_gelu_erf(float *out, const float *gate, const float *up, int64_t n) {
   for (int64_t i = 0; i < n; i += kWidth) put(out, gelu_erf(load_part(gate + i, n - i)), up, i, n);
 }
 
+void gate_elu(float *out, const float *gate, const float *up, int64_t n) {
+  for (int64_t i = 0; i < n; i += kWidth) {
+    const vf x = load_part(gate + i, n - i);
+    put(out, where_less(x, zero(), exp_minus_1(x), x), up, i, n);
+  }
+}
+
 void gate_relu(float *out, const float *gate, const float *up, int64_t n) {
   for (int64_t i = 0; i < n; i += kWidth) {
     const vf x = load_part(gate + i, n - i);

@@ -77,19 +77,21 @@ enum golem_op {
    * p: 0 out, 1 x, 2 angles f32[R,n_rot/2,2].  i: 0 heads, 1 hd, 2 n_rot, 3 golem_rope. */
   GOLEM_OP_ROPE = 6,
   /* Writes k and v, rounded to the type of the slot caches, at cell position % ring.
-   * Cache type 0: f16; 8: q8_0 (hd and vd whole blocks of 32). Values are f16 [slots,kv_heads,ring,vd], or in q8_0 rows of
+   * Cache type 0: f16; 1: f32, laid out alike; 8: q8_0 (hd and vd whole blocks of 32). Values are f16 [slots,kv_heads,ring,vd], or in q8_0 rows of
    * vd int8 codes and vd / 32 half scales. Keys lie in blocks of 16 cells, ring rounded up to whole ones: f16 [slots,kv_heads,
    * ring / 16,hd,16], or in q8_0 blocks of int8 [hd / 4,16,4] and half scales [hd / 32,16].
    * p: 0 k cache, 1 v cache, 2 k f32[R,kv_heads,hd], 3 v f32[R,kv_heads,vd], 4 slot int32[R], 5 position int32[R].
    * i: 0 kv_heads, 1 hd, 2 vd (both up to 1024), 3 ring, 4 slots, 5 cache type.
    * GOLEM_E_SLOT, GOLEM_E_POSITION (negative): nothing written. */
   GOLEM_OP_STORE = 7,
-  /* out f32[R,heads,vd] = softmax(scale * q . k) v over positions max(0, pos - window + 1) .. pos of the row's slot.
+  /* out f32[R,heads,vd] = softmax(scale * q . k) v over positions max(0, last - window + 1) .. pos of the row's slot, where last is
+   * pos, or with blocks of positions the last of the block that pos lies in.
    * Head h reads kv head h / (heads / kv_heads). Values are summed in the order of their positions. Over f16 caches queries and
    * softmaxed weights are rounded to float16, as ggml does without flash attention; over q8_0 queries are rounded to q8_0 and
-   * weights are not, as with it. softcap > 0: scores become softcap * tanh(score / softcap).
+   * weights are not, as with it; over f32 nothing is rounded. softcap > 0: scores become softcap * tanh(score / softcap).
    * p: 0 out, 1 q f32[R,heads,hd], 2 k cache, 3 v cache, 4 slot int32[R], 5 position int32[R].
-   * i: 0 heads, 1 kv_heads, 2 hd, 3 vd, 4 ring, 5 slots, 6 window (0: all), 7 cache type.  f: 0 scale, 1 softcap (0: none).
+   * i: 0 heads, 1 kv_heads, 2 hd, 3 vd, 4 ring, 5 slots, 6 window (0: all), 7 cache type, 8 block (0: one position).
+   * f: 0 scale, 1 softcap (0: none).
    * GOLEM_E_SLOT; GOLEM_E_POSITION (negative, or more positions attended than the ring holds). */
   GOLEM_OP_ATTN = 8,
   /* out[R,n] = act(gate) * up.  out may be gate or up.
@@ -183,7 +185,15 @@ enum golem_op {
    * p: 0 out, 1 x, 2 signs f32[n] (factors of the transform's input, or of its output), or NULL for ones.
    * i: 0 n (first * second * size), 1 block (a power of two up to 4096 that divides n), 2 one for signs after the transform, else 0,
    *    3 first, 4 second. */
-  GOLEM_OP_HADAMARD = 30
+  GOLEM_OP_HADAMARD = 30,
+  /* What a strided causal convolution multiplies: out[R,steps/stride,taps,n], in which output o of a slot's stream is its input
+   * steps o * stride - past .. o * stride - past + taps - 1, past = taps - stride; each row of the pass is `steps` steps of
+   * its slot. The state of a slot is its last `past` input steps. Slots, positions (of rows) and states: as GOLEM_OP_CONV; before
+   * the first step lie zeros, or copies of it.
+   * p: 0 out, 1 x f32[R,steps,n], 2 state f32[slots,past,n], 3 taken int32[slots], 4 slot int32[R], 5 position int32[R].
+   * i: 0 n, 1 steps (a multiple of stride), 2 taps (more than stride), 3 stride, 4 slots (1..2^20), 5 one for copies of the first
+   *    step before it, else 0. */
+  GOLEM_OP_WINDOWS = 31
 };
 
 enum golem_act {      /* how one row of n activations is stored; the bytes are private to the library */
@@ -211,7 +221,8 @@ enum golem_gate {
   GOLEM_GATE_GELU_TANH = 1, /* through float16, as ggml: x <= -10 gives 0, x >= 10 gives x */
   GOLEM_GATE_SIGMOID = 2,
   GOLEM_GATE_GELU_ERF = 3, /* x times the normal distribution function */
-  GOLEM_GATE_RELU = 4
+  GOLEM_GATE_RELU = 4,
+  GOLEM_GATE_ELU = 5 /* x above 0, else e^x - 1 */
 };
 
 enum golem_weighting { /* of a row's router logits */

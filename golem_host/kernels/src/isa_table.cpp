@@ -45,6 +45,7 @@ void fill(Kernels &table) {
   table.gate_gelu_erf = gate_gelu_erf;
   table.gate_sigmoid = gate_sigmoid;
   table.gate_relu = gate_relu;
+  table.gate_elu = gate_elu;
   table.add = add;
   table.mul = mul;
   table.scale = scale;

@@ -85,6 +85,7 @@ struct Kernels {
   void (*gate_gelu_erf)(float *out, const float *gate, const float *up, int64_t n);
   void (*gate_sigmoid)(float *out, const float *gate, const float *up, int64_t n);
   void (*gate_relu)(float *out, const float *gate, const float *up, int64_t n);
+  void (*gate_elu)(float *out, const float *gate, const float *up, int64_t n);
   void (*add)(float *out, const float *a, const float *b, int64_t n);
   void (*mul)(float *out, const float *a, const float *b, int64_t n);
   void (*scale)(float *out, const float *x, float by, int64_t n);

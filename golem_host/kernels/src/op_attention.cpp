@@ -123,15 +123,15 @@ int attend_split(const Command &c, const Attention &a, const Tile *tiles, int64_
 }  // namespace
 
 int run_attn(const Command &c) {
-  const int64_t heads = c.i(0), window = c.i(6), slots = c.i(5);
+  const int64_t heads = c.i(0), window = c.i(6), slots = c.i(5), block = c.i(8) == 0 ? 1 : c.i(8);
   if (!c.pointers(6)) return GOLEM_E_NULL;
   const Cache cache{c.in<uint8_t>(2), c.in<uint8_t>(3), c.i(7), c.i(1), c.i(4), c.i(2), c.i(3)};
   const int32_t *slot = c.in<int32_t>(4), *position = c.in<int32_t>(5);
   int error = check_cache(cache, slots);
-  if (error == GOLEM_OK && (!sizes_fit(heads) || heads % cache.kv_heads != 0 || window < 0)) error = GOLEM_E_SHAPE;
+  if (error == GOLEM_OK && (!sizes_fit(heads) || heads % cache.kv_heads != 0 || window < 0 || !sizes_fit(block))) error = GOLEM_E_SHAPE;
   if (error == GOLEM_OK) error = check_slots(slot, position, c.rows, slots);
   if (error != GOLEM_OK) return error;
-  const Attention a{cache, c.in<float>(1), c.out<float>(0), heads, window, c.f(0), c.f(1)};
+  const Attention a{cache, c.in<float>(1), c.out<float>(0), heads, window, block, c.f(0), c.f(1)};
   for (int64_t r = 0; r < c.rows; r++)
     if (position[r] + 1 - first_of(a, position[r]) > cache.ring) return GOLEM_E_POSITION;
   thread_local Scratch<Tile> scratch;

@@ -11,6 +11,7 @@ namespace golem {
 namespace {
 
 constexpr int64_t kManyRows = 8;       // of floats, of which a product takes about that many at a time
+constexpr int64_t kBlockRows = 120;    // that a thread takes where the outputs are too few for all threads
 constexpr int64_t kTilesTogether = 4;  // of weights that many rows are multiplied with while they are in a near cache
 
 }  // namespace
@@ -103,16 +104,27 @@ void Matmuls::run() {
     return;
   }
   int64_t step[kMost], first[kMost + 1] = {0};  // of each part: outputs of a chunk, its first chunk
+  int64_t blocks[kMost];                        // of rows, where the outputs are too few to be shared
   for (int i = 0; i < count_; i++) {
     const int64_t m = parts_[i].product.m, align = parts_[i].align;
     step[i] = (static_cast<int64_t>(chunk_ns / parts_[i].row_ns) + align) / align * align;
-    first[i + 1] = first[i] + (m + step[i] - 1) / step[i];
+    const int64_t chunks = (m + step[i] - 1) / step[i];
+    const bool few = parts_[i].floats && chunks < 2 * pool_.threads();
+    blocks[i] = few ? (parts_[i].product.rows + kBlockRows - 1) / kBlockRows : 1;
+    first[i + 1] = first[i] + chunks * blocks[i];
   }
   pool_.run(first[count_], [&](int64_t chunk) {
     int i = 0;
     while (chunk >= first[i + 1]) i++;
-    const int64_t begin = (chunk - first[i]) * step[i], m = parts_[i].product.m;
-    parts_[i].fn(parts_[i].product, begin, begin + step[i] < m ? begin + step[i] : m);
+    const int64_t at = chunk - first[i], begin = at / blocks[i] * step[i], m = parts_[i].product.m;
+    Product part = parts_[i].product;
+    if (blocks[i] > 1) {
+      const int64_t row = at % blocks[i] * kBlockRows;
+      part.x += row * part.x_stride;
+      part.out += row * m;
+      part.rows = part.rows - row < kBlockRows ? part.rows - row : kBlockRows;
+    }
+    parts_[i].fn(part, begin, begin + step[i] < m ? begin + step[i] : m);
   });
 }
 

@@ -1,4 +1,5 @@
-// Commands that carry a slot's recurrent state from row to row: the causal convolution, the gated delta update.
+// Commands that carry a slot's recurrent state from row to row: the causal convolution, the windows of strided ones, the
+// gated delta update.
 #include <cstring>
 
 #include "command.h"
@@ -52,6 +53,50 @@ int run_conv(const Command &c) {
     for (const Sequence &sequence : groups.all()) convolve(c, groups, sequence, begin, end);
   }, 64);
   groups.advance(c.out<int32_t>(4));
+  return GOLEM_OK;
+}
+
+int run_windows(const Command &c) {
+  const int64_t n = c.i(0), steps = c.i(1), taps = c.i(2), stride = c.i(3), slots = c.i(4), repeat = c.i(5);
+  if (!c.pointers(6)) return GOLEM_E_NULL;
+  if (!sizes_fit(n, steps, taps, stride, slots) || slots > kMaxSlots || steps % stride != 0 || taps <= stride || repeat < 0 ||
+      repeat > 1)
+    return GOLEM_E_SHAPE;
+  Sequences &groups = sequences();
+  const int error = groups.group(c.in<int32_t>(4), c.in<int32_t>(5), c.rows, c.in<int32_t>(3), slots);
+  if (error != GOLEM_OK) return error;
+  const int64_t past = taps - stride, outputs = steps / stride;
+  const float *x = c.in<float>(1);
+  const auto step_bytes = static_cast<size_t>(n) * sizeof(float);
+  for (const Sequence &sequence : groups.all()) {
+    float *state = c.out<float>(2) + sequence.slot * past * n;
+    const float *first = x + groups.rows(sequence)[0] * steps * n;
+    if (!sequence.fresh) continue;
+    for (int64_t j = 0; j < past; j++)
+      if (repeat != 0) memcpy(state + j * n, first, step_bytes);
+      else memset(state + j * n, 0, step_bytes);
+  }
+  for (const Sequence &sequence : groups.all()) {
+    const int64_t *rows = groups.rows(sequence);
+    float *state = c.out<float>(2) + sequence.slot * past * n;
+    // Step s of the sequence; before its first lie those of the state.
+    const auto input = [&](int64_t s) { return s >= 0 ? x + (rows[s / steps] * steps + s % steps) * n : state + (past + s) * n; };
+    c.share(sequence.count * outputs, 0.15 * static_cast<double>(taps * n), [&](int64_t begin, int64_t end) {
+      for (int64_t o = begin; o < end; o++) {
+        float *out = c.out<float>(0) + (rows[o / outputs] * outputs + o % outputs) * taps * n;
+        const int64_t from = o * stride - past, last = from + taps - 1;
+        if (from >= 0 && from / steps == last / steps) memcpy(out, input(from), static_cast<size_t>(taps) * step_bytes);
+        else
+          for (int64_t k = 0; k < taps; k++) memcpy(out + k * n, input(from + k), step_bytes);
+      }
+    });
+    const int64_t total = sequence.count * steps;
+    for (int64_t j = 0; j < past; j++) {
+      const float *from = input(total - past + j);
+      if (from != state + j * n) memcpy(state + j * n, from, step_bytes);
+    }
+  }
+  groups.advance(c.out<int32_t>(3));
   return GOLEM_OK;
 }
 

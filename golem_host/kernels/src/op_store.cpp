@@ -24,6 +24,11 @@ void store_key_f16(uint8_t *block, int64_t lane, const float *k, int64_t hd, Rou
   for (int64_t i = 0; i < hd; i++) out[i * kBlockCells] = r.halves[i];
 }
 
+void store_key_f32(uint8_t *block, int64_t lane, const float *k, int64_t hd) {
+  float *out = reinterpret_cast<float *>(block) + lane;
+  for (int64_t i = 0; i < hd; i++) out[i * kBlockCells] = k[i];
+}
+
 void store_key_q8_0(uint8_t *block, int64_t lane, const float *k, int64_t hd, Rounded &r) {
   kernels().quantize(GOLEM_ACT_Q8_0, k, hd, r.quantized);
   for (int64_t i = 0; i < hd; i += 4) memcpy(block + (i / 4 * kBlockCells + lane) * 4, r.codes() + i, 4);
@@ -59,6 +64,9 @@ int run_store(const Command &c) {
         if (cache.type == kCacheF16) {
           store_key_f16(block, lane, k, hd, rounded);
           kernels().store_half(reinterpret_cast<uint16_t *>(value), v, vd);
+        } else if (cache.type == kCacheF32) {
+          store_key_f32(block, lane, k, hd);
+          memcpy(value, v, static_cast<size_t>(vd) * sizeof(float));
         } else {
           store_key_q8_0(block, lane, k, hd, rounded);
           store_value_q8_0(value, v, vd, rounded);

@@ -40,9 +40,10 @@ int (*const kOps[])(const Command &) = {
     golem::run_arg_largest,
     golem::run_temperature,
     golem::run_hadamard,
+    golem::run_windows,
 };
 constexpr int32_t kOpCount = sizeof kOps / sizeof kOps[0];
-static_assert(kOpCount == GOLEM_OP_HADAMARD + 1, "one entry per opcode");
+static_assert(kOpCount == GOLEM_OP_WINDOWS + 1, "one entry per opcode");
 
 }  // namespace
 

@@ -25,20 +25,30 @@
 namespace golem {
 namespace GOLEM_ISA_NAMESPACE {
 
-// e^x within 2 ulp: x = n ln 2 + r, Taylor-like polynomial of e^r (Cephes expf), 0 below the smallest normal.
-GOLEM_INLINE vf exp(vf x) {
-  const vf low = set1(-87.3365447f), clamped = larger(low, smaller(set1(88.3762626f), x));
-  const vf n = round_even(clamped * set1(1.44269504088896341f));
-  vf r = fma(n, set1(-0.693359375f), clamped);
-  r = fma(n, set1(2.12194440e-4f), r);
+// P(r) of e^r = 1 + r + r^2 P(r) where |r| <= ln 2 / 2, Taylor-like (Cephes expf).
+GOLEM_INLINE vf exp_polynomial(vf r) {
   vf p = set1(1.9875691500e-4f);
   p = fma(p, r, set1(1.3981999507e-3f));
   p = fma(p, r, set1(8.3334519073e-3f));
   p = fma(p, r, set1(4.1665795894e-2f));
   p = fma(p, r, set1(1.6666665459e-1f));
-  p = fma(p, r, set1(5.0000001201e-1f));
-  p = fma(p, r * r, r + set1(1.0f));
+  return fma(p, r, set1(5.0000001201e-1f));
+}
+
+// e^x within 2 ulp: x = n ln 2 + r, 0 below the smallest normal.
+GOLEM_INLINE vf exp(vf x) {
+  const vf low = set1(-87.3365447f), clamped = larger(low, smaller(set1(88.3762626f), x));
+  const vf n = round_even(clamped * set1(1.44269504088896341f));
+  vf r = fma(n, set1(-0.693359375f), clamped);
+  r = fma(n, set1(2.12194440e-4f), r);
+  const vf p = fma(exp_polynomial(r), r * r, r + set1(1.0f));
   return where_less(x, low, zero(), p * power_of_two(n));
+}
+
+// e^x - 1 of x <= 0 within 2 ulp.
+GOLEM_INLINE vf exp_minus_1(vf x) {
+  const vf near = larger(set1(-0.35f), x);
+  return where_less(x, set1(-0.34657359f), exp(x) - set1(1.0f), fma(exp_polynomial(near), near * near, near));
 }
 
 // tanh x: odd polynomial near zero, else from e^2x (Cephes tanhf).

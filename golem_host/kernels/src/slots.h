@@ -7,7 +7,7 @@
 namespace golem {
 
 static inline int check_cache(const Cache &cache, int64_t slots) {
-  if (cache.type != kCacheF16 && cache.type != kCacheQ8_0) return GOLEM_E_TYPE;
+  if (cache.type != kCacheF16 && cache.type != kCacheF32 && cache.type != kCacheQ8_0) return GOLEM_E_TYPE;
   if (!sizes_fit(cache.kv_heads, cache.ring, cache.hd, cache.vd, slots)) return GOLEM_E_SHAPE;
   if (cache.hd > kMaxHeadDim || cache.vd > kMaxHeadDim) return GOLEM_E_SHAPE;
   if (cache.type == kCacheQ8_0 && (cache.hd % 32 != 0 || cache.vd % 32 != 0)) return GOLEM_E_SHAPE;
