@@ -43,6 +43,10 @@ class Oracle:
         """llama.cpp: commands and members as tests/oracle/llama_cpp.py says; arrays come as numpy arrays."""
         return self._ask("llama_cpp.py", {"command": command, "model": str(model), **request})
 
+    def samplers(self, model: Path, **request: Any) -> dict[str, Any]:
+        """What llama.cpp's samplers draw and make of logits: members as tests/oracle/llama_samplers.py says."""
+        return self._ask("llama_samplers.py", {"model": str(model), **request})
+
     def transformers(self, model: Path, tokens: list[int]) -> dict[str, np.ndarray]:
         """Every layer of a transformers forward pass: names as tests/oracle/transformers_layers.py says."""
         return self._ask("transformers_layers.py", {"model": str(model), "tokens": tokens})

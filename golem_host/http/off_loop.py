@@ -14,8 +14,10 @@ INLINE_BYTES = 8192
 Result = TypeVar("Result")
 
 
-async def off_loop(request: Request[Any, Any, Any], work: Callable[[], Result]) -> Result:
-    """Run `work`, on another thread when the request is long, so that other requests go on meanwhile."""
-    if len(await request.body()) <= INLINE_BYTES:
+async def off_loop(request: Request[Any, Any, Any], work: Callable[[], Result], *, long: bool = False) -> Result:
+    """Run `work`, on another thread when the request is long or the work is (`long`), so that other requests go on
+    meanwhile.
+    """
+    if not long and len(await request.body()) <= INLINE_BYTES:
         return work()
     return await asyncio.to_thread(work)

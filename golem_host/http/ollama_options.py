@@ -20,6 +20,8 @@ SAMPLING = (
     "seed",
     "min_keep",
     "mirostat",
+    "mirostat_tau",
+    "mirostat_eta",
 )
 LIMITS = ("num_ctx", "num_predict", "stop")
 IGNORED_INTEGERS = ("num_keep", "num_batch", "num_gpu", "main_gpu", "num_thread", "draft_num_predict")
@@ -33,12 +35,10 @@ IGNORED_BOOLEANS = (
     "logits_all",
     "embedding_only",
 )
-IGNORED_NUMBERS = ("mirostat_tau", "mirostat_eta")
-"""They steer mirostat, which is refused unless off."""
 NEUTRAL = {"tfs_z": 1, "penalize_newline": True}
 """Removed from Ollama; only these values say what happens anyway."""
 
-KNOWN = frozenset((*SAMPLING, *LIMITS, *IGNORED_INTEGERS, *IGNORED_BOOLEANS, *IGNORED_NUMBERS, *NEUTRAL))
+KNOWN = frozenset((*SAMPLING, *LIMITS, *IGNORED_INTEGERS, *IGNORED_BOOLEANS, *NEUTRAL))
 
 
 def known_options(fields: Fields) -> Fields:
@@ -54,8 +54,6 @@ def known_options(fields: Fields) -> Fields:
         options.integer(name)
     for name in IGNORED_BOOLEANS:
         options.boolean(name)
-    for name in IGNORED_NUMBERS:
-        options.number(name)
     for name, neutral in NEUTRAL.items():
         options.refuse(name, f"only {neutral} is taken", neutral=(neutral,))
     return options

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Iterator
 from typing import Protocol
 
 from golem_host.text.bpe import BpeModel
@@ -97,6 +97,10 @@ class Tokenizer:
             self._pieces.clear()
         piece = self._pieces[id, special] = self._piece(id, special)
         return piece
+
+    def pieces(self, *, special: bool = False) -> Iterator[bytes]:
+        """What each token of the vocabulary adds to a text, by id."""
+        return (self._piece(id, special) for id in range(len(self.vocab)))
 
     def _piece(self, id: int, special: bool) -> bytes:
         kind = self.vocab.type(id)

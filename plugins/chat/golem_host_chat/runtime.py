@@ -17,6 +17,7 @@ from golem_host.weights.gguf import Gguf, open_gguf
 from golem_host_chat.families import family_of
 from golem_host_chat.layers import first_command, layer_count, weights, whole_cut
 from golem_host_chat.passes import Passes
+from golem_host_chat.sampling_dry import RestartFinder
 from golem_host_chat.sampling_params import SamplingParams, defaults_from_metadata
 from golem_host_chat.stepper import ChatStepper
 from golem_host_chat.templates import ChatTemplate, TemplateError
@@ -47,6 +48,7 @@ class ChatRuntime:
         self.max_tokens: int | None = settings["max-tokens"]
         self._gguf = open_gguf(model.path)
         self.tokenizer, self.sampling = text_rules(self._gguf)
+        self.restarts = RestartFinder(self.tokenizer)
         self.template: ChatTemplate | None = None
         self.template_fault = f"the file of model '{model.name}' has no chat template"
         """Why there is no template; chat is refused with it, completion still works."""

@@ -5,11 +5,14 @@ from __future__ import annotations
 import secrets
 from collections.abc import Callable, Sequence
 from functools import partial
+from itertools import dropwhile
 
 import numpy as np
 
 from golem_host.ops.draw import NativeDraw, native_draw
 from golem_host_chat import sampling_filters as filters
+from golem_host_chat.sampling_draws import AdaptiveProbability, Draw, Likelihood, MirostatOne, MirostatTwo
+from golem_host_chat.sampling_dry import Dry, DryRules
 from golem_host_chat.sampling_filters import Candidates, SamplingError
 from golem_host_chat.sampling_params import SamplingParams
 from golem_host_chat.sampling_penalties import RepetitionPenalties
@@ -18,6 +21,8 @@ from golem_host_chat.scores import Scores
 
 Filter = Callable[[Candidates], None]
 
+_SCORING = frozenset({"penalties", "dry"})
+"""Filters that change scores by what was written before."""
 _KEEP_BEST = frozenset({"top_n_sigma", "top_k", "top_p", "min_p", "temperature"})
 """Filters that never drop the most likely token."""
 
@@ -26,9 +31,8 @@ class Sampler:
     """The sampling of one answer.
 
     `vocab_size` is the width of the logits, `suppress` are ids never drawn, `prompt` the ids of the whole prompt,
-    which seed the penalties' window. `seed` is the seed in use: `params.seed`, or the random one drawn instead. Each
-    drawn token takes one number from the generator, whatever is left to choose from. xtc has its own, with the same
-    seed.
+    which seed the windows of penalties and dry. `seed` is the seed in use: `params.seed`, or the random one drawn
+    instead. xtc has a generator of its own, with the same seed.
     """
 
     def __init__(
@@ -37,7 +41,7 @@ class Sampler:
         self.seed = secrets.randbits(32) if params.seed is None else params.seed
         self._vocab_size = vocab_size
         self._random = Mt19937(self.seed)
-        self._penalties: RepetitionPenalties | None = None
+        self._followers: list[RepetitionPenalties | Dry] = []
         biases: dict[int, float] = {}
         for token, bias in [*params.logit_bias, *((token, -np.inf) for token in suppress)]:
             # A vocabulary may hold tokens the model has no output for; they are never drawn anyway.
@@ -47,26 +51,31 @@ class Sampler:
         with np.errstate(over="ignore"):
             self._biases = np.fromiter(biases.values(), np.float64, len(biases)).astype(np.float32)
         chain = self._chain(params, prompt)
+        self._draw = self._last_step(params)
         self._greedy = _is_greedy(params, list(chain))
         if self._greedy:
-            chain = {name: chain[name] for name in chain if name == "penalties"}
+            chain = {name: chain[name] for name in chain if name in _SCORING}
         self._filters = list(chain.values())
-        self._native = None if self._greedy else _native(params, list(chain))
+        usual = not self._greedy and isinstance(self._draw, Likelihood)
+        self._native = _native(params, list(chain)) if usual else None
         self._biased = frozenset(biases)
         # A bias that only lowers leaves the largest logit the largest, unless it is the one lowered.
         self._takes_best = self._greedy and not chain and all(bias <= 0 for bias in biases.values())
 
     def _chain(self, params: SamplingParams, prompt: Sequence[int]) -> dict[str, Filter]:
         """The filters that do something, by name, in order."""
+        if params.mirostat:
+            return {"temperature": partial(filters.temperature, value=params.temperature, spread=0.0, exponent=1.0)}
         keep = params.min_keep
         chain: dict[str, Filter] = {}
-        for name in params.samplers:
+        for name in dict.fromkeys(params.samplers):
             match name:
                 case "penalties":
                     penalties = (params.repeat_penalty, params.frequency_penalty, params.presence_penalty)
                     if params.repeat_last_n > 0 and penalties != (1.0, 0.0, 0.0):
-                        self._penalties = RepetitionPenalties(params.repeat_last_n, *penalties, prompt)
-                        chain[name] = self._penalties
+                        chain[name] = self._following(RepetitionPenalties(params.repeat_last_n, *penalties, prompt))
+                case "dry" if params.dry_multiplier != 0 and params.dry_penalty_last_n > 0:
+                    chain[name] = self._following(Dry(_dry_rules(params), prompt))
                 case "top_n_sigma" if params.top_n_sigma > 0:
                     chain[name] = partial(filters.top_n_sigma, n=params.top_n_sigma)
                 case "top_k" if params.top_k > 0:
@@ -93,6 +102,21 @@ class Sampler:
                         exponent=params.dynatemp_exponent,
                     )
         return chain
+
+    def _following(self, follower: RepetitionPenalties | Dry) -> Filter:
+        """A filter that is told what is drawn."""
+        self._followers.append(follower)
+        return follower
+
+    def _last_step(self, params: SamplingParams) -> Draw:
+        rates = {"tau": params.mirostat_tau, "eta": params.mirostat_eta}
+        if params.mirostat == 1:
+            return MirostatOne(**rates, vocab_size=self._vocab_size, random=self._random)
+        if params.mirostat == 2:
+            return MirostatTwo(**rates, random=self._random)
+        if "adaptive_p" in params.samplers:
+            return AdaptiveProbability(target=params.adaptive_target, decay=params.adaptive_decay, random=self._random)
+        return Likelihood(self._random)
 
     def sample(self, scores: Scores, row: int = 0) -> int:
         """A token drawn from a row of `scores`. Raises `SamplingError`.
@@ -122,31 +146,33 @@ class Sampler:
         for narrow in self._filters:
             narrow(candidates)
         if not self._greedy:
-            return self._draw(candidates)
+            return candidates.token(self._draw(candidates))
         token = int(np.argmax(candidates.logits))
         filters.finite(candidates.logits[token])
         return token
 
     def accept(self, token: int) -> None:
-        """`token` is part of the answer: the penalties count it."""
-        if self._penalties is not None:
-            self._penalties.accept(token)
+        """`token` is part of the answer: penalties and dry count it."""
+        for follower in self._followers:
+            follower.accept(token)
 
-    def _draw(self, candidates: Candidates) -> int:
-        """The first candidate at which the running sum of weights reaches a uniform share of the whole."""
-        weights = np.exp(candidates.logits - candidates.best())
-        share = self._random.uniform_double()
-        running = np.cumsum(weights.astype(np.float64))
-        # Never a leading token of weight zero, even at a share of zero.
-        target = max(share * running[-1], np.finfo(np.float64).smallest_subnormal)
-        return candidates.token(int(np.searchsorted(running, target)))
+
+def _dry_rules(params: SamplingParams) -> DryRules:
+    return DryRules(
+        multiplier=params.dry_multiplier,
+        base=params.dry_base,
+        allowed=params.dry_allowed_length,
+        last_n=params.dry_penalty_last_n,
+        restarts=params.dry_restarts,
+    )
 
 
 def _is_greedy(params: SamplingParams, active: list[str]) -> bool:
-    """Whether the draw is the arg max after penalties: temperature 0, and nothing else could drop that token."""
-    if "temperature" not in active or params.dynatemp_range > 0 or np.float32(params.temperature) > 0:
+    """Whether the draw is the arg max of the scores: temperature 0, and nothing that could drop that token."""
+    spread = 0.0 if params.mirostat else params.dynatemp_range
+    if "temperature" not in active or spread > 0 or np.float32(params.temperature) > 0:
         return False
-    return _KEEP_BEST.issuperset(active[1:] if active[0] == "penalties" else active)
+    return _KEEP_BEST.issuperset(dropwhile(_SCORING.__contains__, active))
 
 
 def _native(params: SamplingParams, active: list[str]) -> NativeDraw | None:

@@ -239,11 +239,10 @@ def temperature(candidates: Candidates, value: float, spread: float, exponent: f
         best = int(np.argmax(candidates.logits))
         candidates.take(np.array([best]))
     else:
-        # The best logit is moved to zero first: a very small divisor overflows nothing, and the probabilities are the
-        # same.
-        best_logit = candidates.best()
+        best = candidates.best()
         logits = candidates.own()
-        logits -= best_logit
+        if not np.isfinite(best / divisor):  # a very small divisor: the probabilities are the same
+            logits -= best
         logits /= divisor
 
 

@@ -9,13 +9,18 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 import numpy as np
 
+from golem_host_chat.sampling_dry import Restarts
+
 DEFAULT_SAMPLERS = ("penalties", "dry", "top_n_sigma", "top_k", "typ_p", "top_p", "min_p", "xtc", "temperature")
-"""The order of the chain; `dry` has its place in it and is not served."""
+"""The order of the chain."""
+
+SAMPLERS = (*DEFAULT_SAMPLERS, "adaptive_p")
+"""All there are; `adaptive_p` draws instead of the usual draw, wherever it stands."""
 
 RANDOM_SEED = 0xFFFFFFFF
 """llama-server's seed for "draw one"; -1 in 32 bits."""
@@ -31,6 +36,7 @@ _LETTERS = {
     "m": "min_p",
     "x": "xtc",
     "t": "temperature",
+    "a": "adaptive_p",
 }
 _ALIASES = {"nucleus": "top_p", "temp": "temperature", "typ": "typ_p", "typical_p": "typ_p"}
 
@@ -65,6 +71,26 @@ class SamplingParams:
     repeat_penalty: float = 1.0
     frequency_penalty: float = 0.0
     presence_penalty: float = 0.0
+    dry_multiplier: float = 0.0
+    """What tokens lose that go on repeating `dry_allowed_length` tokens, times `dry_base` for each more; 0: off."""
+    dry_base: float = 1.75
+    dry_allowed_length: int = 2
+    dry_penalty_last_n: int = 64
+    """How many tokens back, prompt included, dry looks for a repetition; 0: off."""
+    dry_sequence_breakers: tuple[str, ...] = ("\n", ":", '"', "*")
+    """Texts that repetitions never reach across."""
+    dry_restarts: Restarts = field(default_factory=dict, repr=False)
+    """The same as tokens."""
+    mirostat: int = 0
+    """1 or 2: after the temperature, mirostat of that version draws, and nothing else is applied but biases."""
+    mirostat_tau: float = 5.0
+    """The surprise it aims at, in bits."""
+    mirostat_eta: float = 0.1
+    """How fast it follows."""
+    adaptive_target: float = -1.0
+    """The probability that tokens drawn are to have on average, where `samplers` has adaptive_p; negative: off."""
+    adaptive_decay: float = 0.9
+    """How much of that average is kept with each token, 0 to 0.99."""
     seed: int | None = None
     """0 to 2^32 - 1; None: a random one, drawn for each answer."""
     logit_bias: tuple[tuple[int, float], ...] = ()
@@ -80,9 +106,17 @@ _SOFT: Mapping[str, tuple[float, float]] = {
     "min_p": (0.0, 1.0),
     "xtc_probability": (0.0, 1.0),
     "xtc_threshold": (0.0, 1.0),
+    "mirostat": (0, 2),
+    "adaptive_target": (-1.0, 1.0),
 }
-_HARD: Mapping[str, tuple[int, int]] = {"repeat_last_n": (0, _INT_MAX), "min_keep": (0, _INT_MAX)}
-INTEGERS = ("top_k", "min_keep", "repeat_last_n")
+_HARD: Mapping[str, tuple[float, float]] = {
+    "repeat_last_n": (0, _INT_MAX),
+    "min_keep": (0, _INT_MAX),
+    "dry_allowed_length": (0, _INT_MAX),
+    "dry_penalty_last_n": (0, _INT_MAX),
+    "adaptive_decay": (0.0, 0.99),
+}
+INTEGERS = ("top_k", "min_keep", "repeat_last_n", "dry_allowed_length", "dry_penalty_last_n", "mirostat")
 NUMBERS = (
     "temperature",
     "top_p",
@@ -96,6 +130,12 @@ NUMBERS = (
     "repeat_penalty",
     "frequency_penalty",
     "presence_penalty",
+    "dry_multiplier",
+    "dry_base",
+    "mirostat_tau",
+    "mirostat_eta",
+    "adaptive_target",
+    "adaptive_decay",
 )
 
 
@@ -114,6 +154,8 @@ def limited(name: str, value: float) -> float:
         raise ValueError("penalty_repeat must be finite and greater than 0")
     elif math.isinf(_single(value)):
         raise ValueError(f"Value must be finite in 32 bits, but got {value}")
+    if name == "dry_base" and value < 1:
+        return SamplingParams.dry_base
     return value
 
 
@@ -130,7 +172,7 @@ def seed_from(value: int) -> int | None:
 
 
 def samplers_from(value: str | Sequence[Any]) -> tuple[str, ...]:
-    """A chain from sampler names (`top_k`, `top-k`, `topk`) or a string of llama-server's letters (`edskypmxt`).
+    """A chain from sampler names (`top_k`, `top-k`, `topk`) or a string of llama-server's letters (`edskypmxta`).
 
     Raises ValueError for one that is not served.
     """
@@ -138,7 +180,7 @@ def samplers_from(value: str | Sequence[Any]) -> tuple[str, ...]:
     for word in value:
         name = _LETTERS.get(word) if isinstance(value, str) else _sampler_name(word)
         if name is None:
-            raise ValueError(f"unknown sampler {word!r}: expected some of {', '.join(DEFAULT_SAMPLERS)}")
+            raise ValueError(f"unknown sampler {word!r}: expected some of {', '.join(SAMPLERS)}")
         chain.append(name)
     return tuple(chain)
 
@@ -148,7 +190,7 @@ def _sampler_name(word: Any) -> str | None:
         return None
     name = word.lower().replace("-", "_")
     name = _ALIASES.get(name, name)
-    return next((known for known in DEFAULT_SAMPLERS if name in (known, known.replace("_", ""))), None)
+    return next((known for known in SAMPLERS if name in (known, known.replace("_", ""))), None)
 
 
 _METADATA = {
@@ -160,6 +202,9 @@ _METADATA = {
     "xtc_threshold": "xtc_threshold",
     "penalty_last_n": "repeat_last_n",
     "penalty_repeat": "repeat_penalty",
+    "mirostat": "mirostat",
+    "mirostat_tau": "mirostat_tau",
+    "mirostat_eta": "mirostat_eta",
 }
 
 
@@ -182,9 +227,6 @@ def defaults_from_metadata(metadata: Mapping[str, Any]) -> SamplingParams:
             raise ValueError(f"general.sampling.sequence: {error}") from error
     elif not (sequence is None or isinstance(sequence, str)):
         raise ValueError("general.sampling.sequence: expected a string")
-    mirostat = metadata.get("general.sampling.mirostat", 0)
-    if not isinstance(mirostat, int | float) or mirostat != 0:
-        raise ValueError("general.sampling.mirostat: mirostat is not served")
     return replace(SamplingParams(), **values)
 
 

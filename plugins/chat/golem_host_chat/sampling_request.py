@@ -9,25 +9,27 @@ from dataclasses import replace
 from typing import Any
 
 from golem_host.http.fields import Fields, kind_of
+from golem_host_chat.sampling_dry import MAX_BREAKER_BYTES, Restarts
 from golem_host_chat.sampling_params import INTEGERS, NUMBERS, SamplingParams, limited, samplers_from, seed_from
 
-_NOT_SERVED = (("dry_multiplier", 0), ("mirostat", 0))
+MAX_BREAKERS = 64
+"""Each is looked for in the texts of the whole vocabulary."""
 
 
 def read_sampling(
-    fields: Fields, defaults: SamplingParams, *, vocab_size: int, tokenize: Callable[[str], Sequence[int]]
+    fields: Fields,
+    defaults: SamplingParams,
+    *,
+    vocab_size: int,
+    tokenize: Callable[[str], Sequence[int]],
+    restarts: Callable[[tuple[str, ...]], Restarts],
 ) -> SamplingParams:
     """The sampling `fields` ask for; what they leave out (or set to null) stays as in `defaults`.
 
-    `tokenize` turns text into token ids without special tokens, for `logit_bias` by text. Raises `BadRequest` naming
-    the field for a wrong type, a value beyond a hard limit, a token that does not exist and a sampler that is not
-    served.
+    `tokenize` turns text into token ids without special tokens, for `logit_bias` by text; `restarts` finds the token
+    sequences that dry's breakers are in. Raises `BadRequest` naming the field for a wrong type, a value beyond a hard
+    limit, a token that does not exist and a sampler that is not served.
     """
-    for name, neutral in _NOT_SERVED:
-        fields.refuse(name, "this sampler is not served", neutral=(neutral,))
-    target = fields.number("adaptive_target")
-    if target is not None and target >= 0:
-        fields.refuse("adaptive_target", "this sampler is not served")
     values: dict[str, Any] = {}
     for name in (*INTEGERS, *NUMBERS):
         value = fields.integer(name) if name in INTEGERS else fields.number(name)
@@ -44,7 +46,26 @@ def read_sampling(
         values["samplers"] = _samplers(fields)
     if fields.has("logit_bias"):
         values["logit_bias"] = _logit_bias(fields, vocab_size, tokenize)
-    return replace(defaults, **values)
+    if fields.has("dry_sequence_breakers"):
+        values["dry_sequence_breakers"] = _breakers(fields)
+    params = replace(defaults, **values)
+    if values.get("adaptive_target", -1) >= 0 and ("adaptive_p" not in params.samplers or params.mirostat):
+        raise fields.fault("adaptive_target", "it steers the sampler adaptive_p, which 'samplers' does not ask for")
+    if params.dry_multiplier and params.dry_penalty_last_n and "dry" in params.samplers and not params.mirostat:
+        return replace(params, dry_restarts=restarts(params.dry_sequence_breakers))
+    return params
+
+
+def _breakers(fields: Fields) -> tuple[str, ...]:
+    value = fields.value("dry_sequence_breakers")
+    name = "dry_sequence_breakers"
+    if not isinstance(value, list) or not value or not all(isinstance(each, str) for each in value):
+        raise fields.fault(name, "dry_sequence_breakers must be a non-empty array of strings")
+    if len(value) > MAX_BREAKERS:
+        raise fields.fault(name, f"{len(value)} texts are given; at most {MAX_BREAKERS} are taken")
+    if any(len(each.encode(errors="replace")) > MAX_BREAKER_BYTES for each in value):
+        raise fields.fault(name, f"a text has more than {MAX_BREAKER_BYTES} bytes")
+    return tuple(value)
 
 
 def _samplers(fields: Fields) -> tuple[str, ...]:

@@ -25,6 +25,7 @@ from golem_host.text.tokenizer import tokenizer_from_gguf
 from golem_host.weights.gguf import open_gguf
 from golem_host_chat.generation import Completion, Delta, Generation, Timings
 from golem_host_chat.routes import ROUTES
+from golem_host_chat.sampling_dry import RestartFinder
 from golem_host_chat.sampling_params import SamplingParams
 from golem_host_chat.templates import ChatTemplate
 
@@ -159,6 +160,7 @@ class ScriptedRuntime:
         with open_gguf(model.path) as gguf:
             self.tokenizer = tokenizer_from_gguf(gguf)
             source = gguf.string("tokenizer.chat_template", None)
+        self.restarts = RestartFinder(self.tokenizer)
         vocab = self.tokenizer.vocab
         bos = "" if vocab.bos is None else vocab.text(vocab.bos)
         eos = "" if vocab.eos is None else vocab.text(vocab.eos)

@@ -242,6 +242,46 @@ def test_penalties_that_overflow_are_an_error(temperature):
         Sampler(params, vocab_size=2, prompt=[0, 0]).sample(scores(np.ones(2, np.float32)))
 
 
+@pytest.mark.parametrize(
+    "changes",
+    [{"mirostat": 1}, {"mirostat": 2}, {"mirostat": 2, "mirostat_tau": -3.0}, {"dry_multiplier": 1.0, "dry_base": 1.0}],
+)
+def test_temperature_zero_takes_the_best_token_with_any_sampler(changes):
+    logits = row(4)
+    params = replace(SamplingParams(temperature=0.0, dynatemp_range=2.0 * ("mirostat" in changes)), **changes)
+    assert Sampler(params, vocab_size=VOCABULARY).sample(scores(logits)) == logits.argmax()
+
+
+def test_mirostat_applies_no_other_sampler_but_biases():
+    logits = np.array([1.0, 3.0, 0.0, -60.0], np.float32)
+    params = replace(PLAIN, mirostat=2, mirostat_tau=20.0, top_k=1, presence_penalty=1e9, logit_bias=((1, -1e9),))
+    sampler = Sampler(params, vocab_size=4, prompt=[0, 2])
+    assert {sampler.sample(scores(logits)) for _ in range(60)} == {0, 2}
+
+
+@pytest.mark.parametrize("version", [1, 2])
+@pytest.mark.parametrize("tau", [1.0, 4.0])
+def test_mirostat_keeps_the_surprise_near_its_aim(version, tau):
+    params = replace(PLAIN, mirostat=version, mirostat_tau=tau, mirostat_eta=0.1)
+    sampler = Sampler(params, vocab_size=VOCABULARY)
+    surprises = []
+    for step in range(400):
+        logits = row(step % 7)
+        surprises.append(-np.log2(softmax(logits.astype(np.float64))[sampler.sample(scores(logits))]))
+    # The tokens that are left are drawn more often than the whole vocabulary's share says: by less than two bits here.
+    assert tau - 0.5 < np.mean(surprises[50:]) < tau + 2
+
+
+def test_adaptive_p_draws_tokens_whose_probabilities_average_the_target():
+    probabilities = np.array([0.5, 0.25, 0.15, 0.1])
+    logits = np.log(probabilities).astype(np.float32)
+    for target in (0.2, 0.3, 0.4):
+        params = replace(PLAIN, adaptive_target=target, samplers=("adaptive_p",))
+        sampler = Sampler(params, vocab_size=len(logits))
+        drawn = [sampler.sample(scores(logits)) for _ in range(400)]
+        assert abs(probabilities[drawn].mean() - target) < 0.05
+
+
 @pytest.mark.parametrize("temperature", [1e-45, 1e-30, 1e38])
 def test_extreme_temperatures_draw(temperature):
     logits = row(5)

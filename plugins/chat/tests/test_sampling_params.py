@@ -24,7 +24,11 @@ WORDS = {"Hello": [11], " there": [12, 13], "12": [7]}
 
 def read(body, defaults=None, prefix=""):
     return read_sampling(
-        Fields(body, prefix), defaults or SamplingParams(), vocab_size=100, tokenize=lambda text: WORDS.get(text, [])
+        Fields(body, prefix),
+        defaults or SamplingParams(),
+        vocab_size=100,
+        tokenize=lambda text: WORDS.get(text, []),
+        restarts=lambda breakers: {len(breakers): [()]},
     )
 
 
@@ -50,13 +54,15 @@ def test_defaults_are_llama_servers():
 def test_a_request_without_sampling_fields_or_with_nulls_keeps_the_models_defaults():
     defaults = SamplingParams(temperature=0.3, top_k=7, seed=5)
     assert read({}, defaults) == defaults
-    nulls = dict.fromkeys([*INTEGERS, *NUMBERS, "seed", "logit_bias", "samplers", "mirostat", "dry_multiplier"])
+    nulls = dict.fromkeys([*INTEGERS, *NUMBERS, "seed", "logit_bias", "samplers", "dry_sequence_breakers"])
     assert read(nulls, defaults) == defaults
 
 
 def test_every_numeric_field_is_read():
-    body = {name: 2 for name in INTEGERS} | {name: 0.25 for name in NUMBERS}
-    params = read(body)
+    body = {name: 2 for name in INTEGERS} | {name: 0.25 for name in NUMBERS} | {"dry_base": 1.25}
+    body["mirostat"] = 0
+    params = read(body | {"samplers": ["adaptive_p"]})
+    assert params.samplers == ("adaptive_p",)
     assert {name: getattr(params, name) for name in body} == body
     assert all(isinstance(getattr(params, name), int) for name in INTEGERS)
 
@@ -72,6 +78,10 @@ def test_every_numeric_field_is_read():
         ("min_p", 7, 1.0),
         ("xtc_probability", 2, 1.0),
         ("xtc_threshold", -2, 0.0),
+        ("mirostat", -1, 0),
+        ("mirostat", 5, 2),
+        ("dry_base", 0.5, 1.75),
+        ("adaptive_target", -7, -1.0),
     ],
 )
 def test_soft_limits_move_the_value(name, given_value, kept):
@@ -97,9 +107,15 @@ def test_soft_limits_move_the_value(name, given_value, kept):
         ({"samplers": ["top_k", "infill"]}, "Field 'samplers': unknown sampler 'infill'"),
         ({"samplers": "kz"}, "Field 'samplers': unknown sampler 'z'"),
         ({"samplers": 3}, "Field 'samplers': expected an array of names or a string of letters, got a number"),
-        ({"mirostat": 2}, "'mirostat' is not served"),
-        ({"dry_multiplier": 0.8}, "'dry_multiplier' is not served"),
-        ({"adaptive_target": 0.5}, "'adaptive_target' is not served"),
+        ({"mirostat_tau": 1e39}, "Field 'mirostat_tau': Value must be finite in 32 bits, but got 1e+39"),
+        ({"dry_allowed_length": -1}, "Field 'dry_allowed_length': Value must be between 0 <= value <= 2147483647"),
+        ({"adaptive_decay": 1.0}, "Field 'adaptive_decay': Value must be between 0.0 <= value <= 0.99, but got 1.0"),
+        ({"dry_sequence_breakers": []}, "Field 'dry_sequence_breakers': dry_sequence_breakers must be a non-empty"),
+        ({"dry_sequence_breakers": "x"}, "Field 'dry_sequence_breakers': dry_sequence_breakers must be a non-empty"),
+        ({"dry_sequence_breakers": ["x", 1]}, "Field 'dry_sequence_breakers': dry_sequence_breakers must be"),
+        ({"dry_sequence_breakers": ["x" * 41]}, "Field 'dry_sequence_breakers': a text has more than 40 bytes"),
+        ({"dry_sequence_breakers": ["x"] * 65}, "Field 'dry_sequence_breakers': 65 texts are given; at most 64"),
+        ({"adaptive_target": 0.5}, "Field 'adaptive_target': it steers the sampler adaptive_p, which 'samplers' does"),
     ],
 )
 def test_hard_limits_wrong_types_and_unserved_samplers_are_refused_by_name(body, message):
@@ -114,8 +130,18 @@ def test_errors_carry_the_prefix_of_ollamas_options():
     assert error.param == "options.repeat_last_n"
 
 
-def test_values_of_unserved_samplers_that_ask_for_nothing_are_fine():
+def test_values_that_turn_samplers_off_are_the_defaults():
     assert read({"mirostat": 0, "dry_multiplier": 0.0, "adaptive_target": -1.0}) == SamplingParams()
+
+
+def test_breakers_are_looked_up_only_where_dry_applies():
+    breakers = ["a", "b"]
+    params = read({"dry_multiplier": 0.8, "dry_sequence_breakers": breakers})
+    assert params.dry_sequence_breakers == ("a", "b")
+    assert params.dry_restarts == {2: [()]}
+    assert read({"dry_multiplier": 0.8}).dry_restarts == {4: [()]}
+    for off in ({"dry_multiplier": 0}, {"samplers": ["top_k"]}, {"mirostat": 2}, {"dry_penalty_last_n": 0}):
+        assert not read({"dry_multiplier": 0.8, "dry_sequence_breakers": breakers} | off).dry_restarts
 
 
 @pytest.mark.parametrize(
@@ -132,6 +158,7 @@ def test_seeds_keep_32_bits(seed, kept):
         (["top_k", "temperature"], ("top_k", "temperature")),
         (["top-k", "TOPP", "typ", "temp", "nucleus"], ("top_k", "top_p", "typ_p", "temperature", "top_p")),
         ("edskypmxt", DEFAULT_SAMPLERS),
+        ("kat", ("top_k", "adaptive_p", "temperature")),
         ([], ()),
     ],
 )
@@ -178,7 +205,7 @@ JSON = st.recursive(
     lambda inner: st.lists(inner, max_size=3) | st.dictionaries(st.text(max_size=6), inner, max_size=3),
     max_leaves=6,
 )
-NAMES = [*INTEGERS, *NUMBERS, "seed", "samplers", "logit_bias", "mirostat", "dry_multiplier", "adaptive_target"]
+NAMES = [*INTEGERS, *NUMBERS, "seed", "samplers", "logit_bias", "dry_sequence_breakers"]
 
 
 @given(st.dictionaries(st.sampled_from(NAMES), JSON, max_size=4))
@@ -206,7 +233,9 @@ def test_the_file_brings_its_own_defaults():
         "general.sampling.penalty_last_n": 128,
         "general.sampling.penalty_repeat": 1.05,
         "general.sampling.sequence": "top_k;temperature",
-        "general.sampling.mirostat": 0,
+        "general.sampling.mirostat": 2,
+        "general.sampling.mirostat_tau": 4.0,
+        "general.sampling.mirostat_eta": 0.2,
         "general.name": "x",
     }
     assert defaults_from_metadata(metadata) == SamplingParams(
@@ -218,6 +247,9 @@ def test_the_file_brings_its_own_defaults():
         xtc_threshold=0.2,
         repeat_last_n=128,
         repeat_penalty=1.05,
+        mirostat=2,
+        mirostat_tau=4.0,
+        mirostat_eta=0.2,
         samplers=("top_k", "temperature"),
     )
     assert defaults_from_metadata({}) == SamplingParams()
@@ -235,8 +267,9 @@ def test_the_file_brings_its_own_defaults():
         ("sequence", "top_k;infill"),
         ("sequence", 3),
         ("sequence", np.array([1, 2])),
-        ("mirostat", 1),
+        ("mirostat", True),
         ("mirostat", "2"),
+        ("mirostat_tau", "low"),
         ("mirostat", np.array([0, 0])),
     ],
 )

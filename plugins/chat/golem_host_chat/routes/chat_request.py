@@ -10,6 +10,7 @@ from golem_host.http.fields import Fields
 from golem_host_chat.routes.chat_prompt import Framing, conversation_text, conversation_tokens
 from golem_host_chat.routes.choices import Draw
 from golem_host_chat.routes.context_limit import tokenizable
+from golem_host_chat.routes.drawing_rules import takes_long
 from golem_host_chat.routes.openai_fields import SharedFields, draw_of, shared_fields
 from golem_host_chat.routes.thinking import openai_thinking
 from golem_host_chat.routes.unserved import CHAT, V1, refuse_unserved
@@ -40,6 +41,11 @@ class ChatRequest:
     def count(self, runtime: ChatRuntime) -> int:
         """How many tokens its prompt has, whether they fit or not; raises as `conversation_text`."""
         return len(runtime.tokenizer.encode(tokenizable(self.text(runtime), "messages")))
+
+    @property
+    def takes_long(self) -> bool:
+        """Whether `draw` may take long, however short the request."""
+        return takes_long(self.fields)
 
     def prompt(self, runtime: ChatRuntime) -> list[int]:
         """The tokens of its prompt on this model; raises as `conversation_tokens`."""

@@ -20,6 +20,13 @@ MAX_BIASES = 4096
 """Each is worked through on the thread that serves all conversations."""
 
 
+def takes_long(fields: Fields) -> bool:
+    """Whether `sampling_of` may take long, however short the request: dry's breakers are looked for in the texts of the
+    whole vocabulary.
+    """
+    return fields.has("dry_multiplier")
+
+
 def sampling_of(fields: Fields, runtime: ChatRuntime, *, ignore_eos: bool = False) -> SamplingParams:
     """The sampling `fields` ask for. `ignore_eos` bans every token that ends an answer. Raises `BadRequest`."""
     tokenizer = runtime.tokenizer
@@ -32,7 +39,13 @@ def sampling_of(fields: Fields, runtime: ChatRuntime, *, ignore_eos: bool = Fals
     biases = fields.value("logit_bias")
     if isinstance(biases, dict | list) and len(biases) > MAX_BIASES:
         raise fields.fault("logit_bias", f"{len(biases)} biases are given; at most {MAX_BIASES} are taken")
-    params = read_sampling(fields, runtime.sampling, vocab_size=len(tokenizer.vocab), tokenize=tokenize)
+    params = read_sampling(
+        fields,
+        runtime.sampling,
+        vocab_size=len(tokenizer.vocab),
+        tokenize=tokenize,
+        restarts=runtime.restarts,
+    )
     if not ignore_eos:
         return params
     ends = sorted(tokenizer.vocab.end_of_generation)

@@ -27,7 +27,7 @@ async def chat_completions(request: Request[Any, Any, Any], host: Host) -> Respo
     async with host.registry.use(model, asked.shared.keep_alive) as used:
         runtime = cast("ChatRuntime", used)
         with runtime.lane.arriving():
-            draw = await off_loop(request, lambda: asked.draw(runtime))
+            draw = await off_loop(request, lambda: asked.draw(runtime), long=asked.takes_long)
         envelope = Envelope(
             prefix="chatcmpl-",
             kind="chat.completion",

@@ -11,6 +11,7 @@ from golem_host.http.body import read_json
 from golem_host.http.fields import Fields
 from golem_host.http.off_loop import off_loop
 from golem_host_chat.routes.choices import Choices, Draw
+from golem_host_chat.routes.drawing_rules import takes_long
 from golem_host_chat.routes.openai_answer import Answer
 from golem_host_chat.routes.openai_bodies import Envelope
 from golem_host_chat.routes.openai_fields import SharedFields, draw_of, shared_fields
@@ -35,7 +36,9 @@ async def completions(request: Request[Any, Any, Any], host: Host) -> Response[b
         runtime = cast("ChatRuntime", used)
         _require_queue(prompts, shared, runtime)
         with runtime.lane.arriving():
-            draw, shape = await off_loop(request, lambda: _prepare(fields, shared, runtime, prompts, echo))
+            draw, shape = await off_loop(
+                request, lambda: _prepare(fields, shared, runtime, prompts, echo), long=takes_long(fields)
+            )
         envelope = Envelope(
             prefix="cmpl-", kind="text_completion", chunk_kind="text_completion", model=model.name, version=host.version
         )
