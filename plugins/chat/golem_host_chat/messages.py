@@ -6,7 +6,9 @@ refusal is a `BadRequest` naming `messages[i].field`. Contents are text; parts o
 
 from __future__ import annotations
 
+import hashlib
 import json
+import re
 from typing import Any, Protocol
 
 from golem_host.errors import BadRequest
@@ -14,6 +16,7 @@ from golem_host.http.fields import kind_of
 from golem_host_chat.template_probes import with_parts
 
 ROLES = ("system", "developer", "user", "assistant", "tool")
+_SHORT_ID = re.compile("[A-Za-z0-9]{9}")
 _REASONING = ("reasoning_content", "reasoning", "thinking")
 
 
@@ -28,6 +31,8 @@ class Template(Protocol):
     def requires_typed_content(self) -> bool: ...
     @property
     def takes_object_arguments(self) -> bool: ...
+    @property
+    def wants_short_ids(self) -> bool: ...
 
 
 def prepare_messages(raw: Any, template: Template) -> list[dict[str, Any]]:
@@ -39,15 +44,15 @@ def prepare_messages(raw: Any, template: Template) -> list[dict[str, Any]]:
 
     `developer` becomes `system`; a system message is put before the text of the next user message where the template
     has no system role; null content is empty text; text parts are joined by newlines; call arguments become an object
-    or a JSON string, as the template wants them; a tool result gets the name of the call it answers. Raises
-    `BadRequest`.
+    or a JSON string, as the template wants them; a tool result gets the id and the name of the call it answers, results
+    follow in the order of the calls. Raises `BadRequest`.
     """
     if not isinstance(raw, list):
         raise BadRequest(f"'messages' must be an array, not {kind_of(raw)}", param="messages")
     if not raw:
         raise BadRequest("'messages' is empty: a conversation needs at least one message", param="messages")
     messages = [_message(item, f"messages[{index}]", template) for index, item in enumerate(raw)]
-    _name_results(messages)
+    messages = _pair_results(messages, template)
     if not template.supports_system:
         messages = _merge_system(messages)
     return with_parts(messages) if template.requires_typed_content else messages
@@ -185,18 +190,57 @@ def _arguments(arguments: Any, where: str) -> dict[str, Any]:
     return arguments
 
 
-def _name_results(messages: list[dict[str, Any]]) -> None:
-    """Tool results carry the name of the call they answer: the latest one with their id."""
+def _pair_results(messages: list[dict[str, Any]], template: Template) -> list[dict[str, Any]]:
+    """Tool results with the id and the name of the call they answer, in the order of the calls: not every template
+    shows which is which.
+
+    A result that names no id answers the call of its name, or the first that has no result yet.
+    """
     names: dict[str, str] = {}
+    places: dict[str, int] = {}
+    paired: list[dict[str, Any]] = []
+    waiting: list[str] = []
+    results: list[tuple[int, dict[str, Any]]] = []
     for index, message in enumerate(messages):
+        if message["role"] != "tool":
+            paired += _in_order(results)
+            results = []
         for call in message.get("tool_calls", ()):
-            if "id" in call:
-                names[call["id"]] = call["function"]["name"]
-        call_id = message.get("tool_call_id")
-        if call_id is not None:
-            if call_id not in names:
-                raise _refusal(f"messages[{index}].tool_call_id", f"is {call_id!r}: no earlier tool call has this id")
-            message.setdefault("name", names[call_id])
+            call["id"] = _call_id(call.get("id"), len(names), template)
+            names[call["id"]] = call["function"]["name"]
+        if message.get("tool_calls"):
+            waiting = [call["id"] for call in message["tool_calls"]]
+            places = {id: place for place, id in enumerate(waiting)}
+        if message["role"] != "tool":
+            paired.append(message)
+            continue
+        id = message.get("tool_call_id")
+        if id is None:
+            id = next((id for id in waiting if message.get("name", names[id]) == names[id]), None)
+        else:
+            id = _call_id(id, 0, template)
+            if id not in names:
+                given = message["tool_call_id"]
+                raise _refusal(f"messages[{index}].tool_call_id", f"is {given!r}: no earlier tool call has this id")
+        if id is not None:
+            waiting = [other for other in waiting if other != id]
+            message = {**message, "tool_call_id": id, "name": message.get("name", names[id])}
+        before = results[-1][0] if results else 0
+        results.append((places.get(id or "", before), message))
+    return paired + _in_order(results)
+
+
+def _in_order(results: list[tuple[int, dict[str, Any]]]) -> list[dict[str, Any]]:
+    return [message for _, message in sorted(results, key=lambda result: result[0])]
+
+
+def _call_id(id: str | None, count: int, template: Template) -> str:
+    """A call's id as the template takes it; `count` numbers a call that has none."""
+    if id is None:
+        return f"call{count:05}"
+    if template.wants_short_ids and not _SHORT_ID.fullmatch(id):
+        return hashlib.sha256(id.encode("utf-8", "surrogatepass")).hexdigest()[:9]
+    return id
 
 
 def _merge_system(messages: list[dict[str, Any]]) -> list[dict[str, Any]]:

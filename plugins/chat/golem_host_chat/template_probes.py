@@ -16,7 +16,7 @@ Render = Callable[[Messages, Messages | None, Mapping[str, Any]], str]
 """(messages, tools, further variables) -> prompt; raises BadRequest when the template refuses or fails."""
 
 _USER = {"role": "user", "content": "Probe question"}
-_TOOL = {
+PROBE_TOOL = {
     "type": "function",
     "function": {
         "name": "probe_tool",
@@ -48,6 +48,8 @@ class TemplateAbilities:
     """Contents must be lists of `{"type": "text", "text": ...}`: a plain string would be lost."""
     object_arguments: bool
     """A call's arguments are to be passed as an object; if not, as a JSON string."""
+    short_ids: bool
+    """Ids of calls must be nine letters and digits (Mistral)."""
 
 
 def probe(render: Render) -> TemplateAbilities:
@@ -58,10 +60,11 @@ def probe(render: Render) -> TemplateAbilities:
     return TemplateAbilities(
         thinking=probe([_USER], enable_thinking=True) != probe([_USER], enable_thinking=False),
         system="PROBE-SYSTEM" in probe([{"role": "system", "content": "PROBE-SYSTEM"}, _USER]),
-        tools="probe_tool" in probe([_USER], [_TOOL]),
+        tools="probe_tool" in probe([_USER], [PROBE_TOOL]),
         tool_calls=_shows_calls(probe, objects),
         typed_content=typed,
         object_arguments=objects,
+        short_ids=bool(_called(probe, objects=objects)) and not _called(probe, objects=objects, id="call_0123456789"),
     )
 
 
@@ -92,24 +95,28 @@ def _needs_parts(render: Render) -> bool:
     return "PROBE-TEXT" not in _Probe(render, False)(message) and "PROBE-TEXT" in _Probe(render, True)(message)
 
 
-def _called(probe: _Probe, arguments: Any) -> str:
+def probe_call(*, objects: bool, id: str = _CALL_ID) -> dict[str, Any]:
+    """An assistant's message that calls the probing tool."""
+    arguments = {"probe_key": "PROBE-VALUE"} if objects else '{"probe_key": "PROBE-VALUE"}'
+    function = {"name": "probe_tool", "arguments": arguments}
+    call = {"id": id, "type": "function", "function": function}
+    return {"role": "assistant", "content": "", "tool_calls": [call]}
+
+
+def _called(probe: _Probe, *, objects: bool, id: str = _CALL_ID) -> str:
     """A call and its result rendered, without tools where the template allows it."""
-    call = {"id": _CALL_ID, "type": "function", "function": {"name": "probe_tool", "arguments": arguments}}
-    history = [
-        _USER,
-        {"role": "assistant", "content": "", "tool_calls": [call]},
-        {"role": "tool", "content": "PROBE-RESULT", "tool_call_id": _CALL_ID, "name": "probe_tool"},
-    ]
+    result = {"role": "tool", "content": "PROBE-RESULT", "tool_call_id": id, "name": "probe_tool"}
+    history = [_USER, probe_call(objects=objects, id=id), result]
     without = probe(history)
-    return without if "PROBE-VALUE" in without else probe(history, [_TOOL])
+    return without if "PROBE-VALUE" in without else probe(history, [PROBE_TOOL])
 
 
 def _takes_objects(probe: _Probe) -> bool:
-    text = _called(probe, {"probe_key": "PROBE-VALUE"})
+    text = _called(probe, objects=True)
     # A template that prints the arguments as they come shows Python's notation for an object.
     return "PROBE-VALUE" in text and "{'probe_key'" not in text
 
 
 def _shows_calls(probe: _Probe, objects: bool) -> bool:
-    text = _called(probe, {"probe_key": "PROBE-VALUE"} if objects else '{"probe_key": "PROBE-VALUE"}')
+    text = _called(probe, objects=objects)
     return all(part in text for part in ("probe_tool", "PROBE-VALUE", "PROBE-RESULT"))

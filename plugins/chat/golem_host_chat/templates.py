@@ -11,8 +11,11 @@ from jinja2.exceptions import TemplateSyntaxError
 
 from golem_host.errors import BadRequest
 from golem_host.http.fields import kind_of
+from golem_host_chat.formats.base import CallFormat
+from golem_host_chat.formats.choice import find_format
+from golem_host_chat.formats.thoughts import Thought, find_thought
 from golem_host_chat.template_meter import Meter
-from golem_host_chat.template_probes import TemplateAbilities, probe
+from golem_host_chat.template_probes import PROBE_TOOL, TemplateAbilities, probe, probe_call, with_parts
 from golem_host_chat.template_sandbox import METER, TemplateRaised, TemplateSandbox
 
 MAX_SOURCE = 256 * 1024
@@ -114,6 +117,23 @@ class ChatTemplate:
         return rendered.removesuffix(self.eos) if self.eos else rendered
 
     @cached_property
+    def thought(self) -> Thought | None:
+        """How the model marks its reasoning."""
+        return find_thought(self.source)
+
+    @cached_property
+    def call_format(self) -> CallFormat | None:
+        """How the model writes calls; None where the template knows no tools, or shows calls in no way that could be
+        read.
+        """
+        if not self.supports_tools:
+            return None
+        return find_format(self._show_probe, probe_call(objects=self.takes_object_arguments), self.thought)
+
+    def _show_probe(self, messages: Sequence[Mapping[str, Any]]) -> str:
+        return self._render(with_parts(messages) if self.requires_typed_content else messages, [PROBE_TOOL], False, {})
+
+    @cached_property
     def abilities(self) -> TemplateAbilities:
         """What the template can do."""
         return probe(lambda messages, tools, further: self._render(messages, tools, True, further))
@@ -141,6 +161,10 @@ class ChatTemplate:
     @property
     def takes_object_arguments(self) -> bool:
         return self.abilities.object_arguments
+
+    @property
+    def wants_short_ids(self) -> bool:
+        return self.abilities.short_ids
 
 
 def _template_kwargs(kwargs: Mapping[str, Any]) -> dict[str, Any]:

@@ -8,7 +8,7 @@ from collections.abc import AsyncIterator, Callable, Mapping
 from contextlib import asynccontextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any
+from typing import Any, cast
 
 import httpx
 
@@ -230,6 +230,11 @@ class Served:
 
     async def post(self, path: str, **body: Any) -> httpx.Response:
         return await self.client.post(path, json=body)
+
+    def text(self, request: Generation) -> str:
+        """The prompt a request came with, as text."""
+        runtime = cast("ScriptedRuntime", self.host.registry.loaded(self.model))
+        return runtime.tokenizer.decode(request.prompt, special=True).decode()
 
 
 @asynccontextmanager

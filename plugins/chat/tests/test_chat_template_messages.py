@@ -16,6 +16,7 @@ class Abilities:
     supports_tool_calls: bool = True
     requires_typed_content: bool = False
     takes_object_arguments: bool = True
+    wants_short_ids: bool = False
 
 
 def prepared(*messages, **abilities):
@@ -110,6 +111,55 @@ def test_a_result_is_named_after_the_latest_call_with_its_id():
         {"role": "tool", "name": "own", "tool_call_id": "a", "content": "4"},
     )
     assert [m.get("name") for m in messages if m["role"] == "tool"] == ["old", "new", "given", "own"]
+
+
+def called(*names, **ids):
+    """An assistant's calls of these functions, without ids, or with those given by name."""
+    calls = [{"function": {"name": name}} for name in names]
+    return {"role": "assistant", "tool_calls": calls + [{"id": ids[n], "function": {"name": n}} for n in ids]}
+
+
+def results(messages):
+    return [(m["content"], m["name"], m["tool_call_id"]) for m in messages if m["role"] == "tool"]
+
+
+def test_results_follow_in_the_order_of_their_calls():
+    messages = prepared(
+        called(f="1", g="2", h="3"),
+        {"role": "tool", "tool_call_id": "3", "content": "of h"},
+        {"role": "tool", "tool_call_id": "1", "content": "of f"},
+        {"role": "tool", "tool_call_id": "2", "content": "of g"},
+        called(f="4", g="5"),
+        {"role": "tool", "tool_call_id": "5", "content": "of g"},
+        {"role": "tool", "tool_call_id": "4", "content": "of f"},
+    )
+    assert results(messages) == [
+        ("of f", "f", "1"), ("of g", "g", "2"), ("of h", "h", "3"), ("of f", "f", "4"), ("of g", "g", "5"),
+    ]  # fmt: skip
+
+
+def test_results_without_an_id_answer_the_call_of_their_name_or_the_next():
+    messages = prepared(
+        called("f", "g", "f"),
+        {"role": "tool", "tool_name": "g", "content": "of g"},
+        {"role": "tool", "content": "first"},
+        {"role": "tool", "name": "f", "content": "second"},
+    )
+    ids = [call["id"] for call in messages[0]["tool_calls"]]
+    assert len(set(ids)) == 3
+    assert results(messages) == [("first", "f", ids[0]), ("of g", "g", ids[1]), ("second", "f", ids[2])]
+
+
+def test_ids_of_nine_characters_where_the_template_demands_them():
+    history = (called(f="call_abc", g="abcDEF123"), {"role": "tool", "tool_call_id": "call_abc", "content": "x"})
+    first, kept = (call["id"] for call in prepared(*history, wants_short_ids=True)[0]["tool_calls"])
+    assert kept == "abcDEF123"
+    assert len(first) == 9
+    assert first.isalnum()
+    assert results(prepared(*history, wants_short_ids=True)) == [("x", "f", first)]
+    unnamed = prepared(called("f"), wants_short_ids=True)[0]["tool_calls"][0]["id"]
+    assert len(unnamed) == 9
+    assert unnamed.isalnum()
 
 
 def test_system_texts_move_to_the_next_user_message_where_there_is_no_system_role():

@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Generator
+import json
 from dataclasses import dataclass
 
 import pytest
 
-from golem_host_chat.formats.base import Call
-from golem_host_chat.formats.cursor import Cursor
+from golem_host_chat.formats.base import Call, Tools
+from golem_host_chat.formats.cursor import Cursor, Step
 from golem_host_chat.formats.thoughts import THOUGHTS
 from golem_host_chat.generation import Completion, Timings
 from golem_host_chat.routes.reading import PLAIN, AnswerReader, Ending, Reading
@@ -21,14 +21,15 @@ class Numbers:
     """Calls written `<call>[1, 2]</call>`."""
 
     ends_thought: bool = False
+    begins_answers: bool = False
     openers: tuple[str, ...] = ("<call>", "<calling>")
     markers: tuple[str, ...] = ("<call>", "<calling>", "</call>")
 
-    def read(self, cursor: Cursor) -> Generator[None, None, list[Call]]:
+    def read(self, cursor: Cursor, tools: Tools) -> Step[list[Call]]:
         yield from cursor.takes(*self.openers)
-        _, text = yield from cursor.json()
+        numbers = yield from cursor.json()
         yield from cursor.expect("</call>")
-        return [Call("numbers", text, id="call_1")]
+        return [Call("numbers", json.dumps(numbers), id="call_1")]
 
 
 def ending(reading: Reading, text: str, finish: str = "stop", cut: int | None = None) -> Ending:
@@ -146,6 +147,22 @@ def test_calls_and_thoughts() -> None:
     assert read(Reading(THINK, Numbers(ends_thought=True), opened=True), "A. \n<call>[1]</call>") == ("A.", "", ["[1]"])
     cut = "A. <call>[1 </think> b"
     assert read(Reading(THINK, Numbers(ends_thought=True), opened=True), cut) == ("A. <call>[1", "b", [])
+
+
+@pytest.mark.parametrize(
+    ("text", "reasoning", "content", "calls"),
+    [
+        (" \n<call>[1]</call>", "", "", ["[1]"]),
+        ("<call>[1]</call>\n<calling>[2]</call> x <call>[3]</call>", "", "x <call>[3]</call>", ["[1]", "[2]"]),
+        ("<think>a</think>\n<call>[1]</call>", "a", "", ["[1]"]),
+        ("I look: <call>[1]</call>", "", "I look: <call>[1]</call>", []),
+        ("<call>x<call>[1]</call>", "", "<call>x<call>[1]</call>", []),
+        ("<think>a</think> b <think>", "a", "b <think>", []),
+        (" <cal", "", " <cal", []),
+    ],
+)
+def test_calls_that_only_begin_answers(text: str, reasoning: str, content: str, calls: list[str]) -> None:
+    assert read(Reading(THINK, Numbers(begins_answers=True)), text) == (reasoning, content, calls)
 
 
 def test_finish() -> None:

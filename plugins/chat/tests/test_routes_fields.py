@@ -179,7 +179,7 @@ def test_honoured_fields_check_their_types(tmp_path: Path) -> None:
     [
         ("/v1/chat/completions", (unserved.CHAT, unserved.V1)),
         ("/v1/completions", (unserved.COMPLETIONS, unserved.V1)),
-        ("/api/chat", (unserved.OLLAMA_CHAT, unserved.OLLAMA)),
+        ("/api/chat", (unserved.OLLAMA,)),
         ("/api/generate", (unserved.OLLAMA_GENERATE, unserved.OLLAMA)),
     ],
 )

@@ -9,6 +9,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from golem_host.errors import ContextExceeded
+from golem_host_chat.routes.chat_prompt import Prompt
+from golem_host_chat.routes.reading import PLAIN
 from golem_host_chat.routes.truncation import fit
 
 
@@ -18,16 +20,16 @@ def conversation(roles: str, length: int = 10) -> list[dict[str, Any]]:
     return [{"role": names[letter], "content": "x" * length, "place": place} for place, letter in enumerate(roles)]
 
 
-def tokens_of(messages: list[Any]) -> list[int]:
+def prompt_of(messages: list[Any]) -> Prompt:
     """Each message is as many tokens as it has characters, and says where it stood."""
-    return [message["place"] for message in messages for _ in message["content"]]
+    return Prompt([message["place"] for message in messages for _ in message["content"]], PLAIN)
 
 
 def kept(roles: str, limit: int) -> list[int]:
-    fitted = fit(conversation(roles), tokens_of, limit=limit, truncate=True)
-    places = sorted(set(fitted.tokens))
+    fitted = fit(conversation(roles), prompt_of, limit=limit, truncate=True)
+    places = sorted(set(fitted.prompt.tokens))
     assert fitted.dropped == len(roles) - len(places)
-    assert len(fitted.tokens) < limit
+    assert len(fitted.prompt.tokens) < limit
     return places
 
 
@@ -60,27 +62,27 @@ def test_last_turn_must_fit(roles: str, limit: int, count: int) -> None:
 
 def test_nothing_is_left_out_unasked() -> None:
     with pytest.raises(ContextExceeded) as caught:
-        fit(conversation("uau"), tokens_of, limit=30, truncate=False)
+        fit(conversation("uau"), prompt_of, limit=30, truncate=False)
     assert caught.value.extra == {"n_prompt_tokens": 30, "n_ctx": 30}
 
 
 def test_few_renderings() -> None:
     calls = 0
 
-    def counting(messages: list[Any]) -> list[int]:
+    def counting(messages: list[Any]) -> Prompt:
         nonlocal calls
         calls += 1
-        return tokens_of(messages)
+        return prompt_of(messages)
 
     fit(conversation("ua" * 2000 + "u"), counting, limit=100, truncate=True)
     assert calls <= 14
 
 
 def test_renderings_that_give_up_count_as_too_long() -> None:
-    def hopeless(messages: list[Any]) -> list[int]:
+    def hopeless(messages: list[Any]) -> Prompt:
         if len(messages) > 3:
             raise ContextExceeded(1000, 50)
-        return tokens_of(messages)
+        return prompt_of(messages)
 
     assert fit(conversation("ua" * 9 + "u"), hopeless, limit=50, truncate=True).dropped == 16
     with pytest.raises(ContextExceeded) as caught:
@@ -99,7 +101,7 @@ def test_what_is_kept(roles: str, limit: int) -> None:
         first_said = next((place for place, letter in enumerate(roles) if letter != "s"), 0)
         if last_user <= first_said:  # nothing can be left out
             needed = list(range(len(roles)))
-        assert len(tokens_of([messages[place] for place in needed])) >= limit
+        assert len(prompt_of([messages[place] for place in needed]).tokens) >= limit
         return
     assert [place for place, letter in enumerate(roles) if letter == "s"] == [p for p in places if roles[p] == "s"]
     said = [place for place in places if roles[place] != "s"]
@@ -109,4 +111,4 @@ def test_what_is_kept(roles: str, limit: int) -> None:
         # With one turn more it would not have fitted.
         fuller = max(place for place in range(said[0]) if roles[place] == "u" or place == 0)
         more = [message for message in messages if message["place"] >= fuller or message["role"] == "system"]
-        assert len(tokens_of(more)) >= limit
+        assert len(prompt_of(more).tokens) >= limit

@@ -6,18 +6,14 @@ character is looked at once, however the answer was cut into pieces.
 
 from __future__ import annotations
 
-import json
 import re
 from collections.abc import Generator
 from typing import Any, TypeVar
 
-from golem_host_chat.formats.base import Malformed
+from golem_host_chat.formats.base import MAX_DEPTH, Malformed, parse_json
 
 Result = TypeVar("Result")
 Step = Generator[None, None, Result]
-
-MAX_DEPTH = 128
-"""Brackets within brackets of a JSON value."""
 
 SPACE = " \t\r\n"
 
@@ -105,12 +101,18 @@ class Cursor:
             raise Malformed
         return self.text[start : self.at]
 
-    def json(self) -> Step[tuple[Any, str]]:
-        """Pass a JSON object or array; returns its value and its text."""
+    def json(self) -> Step[Any]:
+        """Pass a JSON object or array; returns its value."""
         start = self.at
         yield from self._brackets()
-        text = self.text[start : self.at]
-        return parse_json(text), text
+        return parse_json(self.text[start : self.at])
+
+    def next_is(self, *literals: str) -> Step[bool]:
+        """Whether one of `literals` comes next; none is passed."""
+        at = self.at
+        found = yield from self.takes(*literals)
+        self.at = at
+        return found is not None
 
     def _brackets(self) -> Step[None]:
         """Pass text to the bracket that closes the one that begins here; strings may contain brackets."""
@@ -120,17 +122,20 @@ class Cursor:
         while depth:
             found = yield from self._search(_BRACKETS)
             if found == '"':
-                yield from self._string()
+                yield from self.string()
             else:
                 depth += 1 if found in "{[" else -1
             if depth > MAX_DEPTH:
                 raise Malformed
 
-    def _string(self) -> Step[None]:
+    def string(self) -> Step[str]:
+        """Pass the rest of a JSON string whose quote was passed, to its end; returns its text with the last quote."""
+        start = self.at
         while (yield from self._search(_STRING_END)) == "\\":
             if self.at == len(self.text) and not (yield from self.more()):
                 raise Malformed
             self.at += 1
+        return self.text[start : self.at]
 
     def _search(self, pattern: re.Pattern[str]) -> Step[str]:
         """Pass everything up to a character of `pattern` and itself; returns it."""
@@ -140,22 +145,3 @@ class Cursor:
                 raise Malformed
         self.at = found.end()
         return found[0]
-
-
-def parse_json(text: str) -> Any:
-    """The value of a JSON text; raises `Malformed` for what is none, numbers that are not finite included."""
-    try:
-        return json.loads(text, parse_constant=_refuse, parse_float=_finite)
-    except (ValueError, RecursionError) as error:
-        raise Malformed from error
-
-
-def _refuse(name: str) -> Any:
-    raise ValueError(name)
-
-
-def _finite(text: str) -> float:
-    value = float(text)
-    if value - value != 0:
-        raise ValueError(text)
-    return value

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
+from golem_host_chat.formats.cursor import SPACE
+
 
 @dataclass(frozen=True)
 class Thought:
@@ -25,6 +27,13 @@ class Thought:
     @property
     def markers(self) -> tuple[str, ...]:
         return (self.opening, self.closing, *self.strays)
+
+    def is_open(self, prompt: str, begun: str) -> bool:
+        """Whether `prompt`, which a template made, and the answer's `begun` text end within a thought."""
+        begun_so = begun.lstrip(SPACE)
+        if begun_so.startswith(self.opening) or self.closing in begun_so:
+            return self.closing not in begun_so
+        return prompt.rstrip(SPACE).endswith(self.opening)
 
 
 THOUGHTS = (

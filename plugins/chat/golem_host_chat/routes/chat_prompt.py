@@ -1,4 +1,4 @@
-"""From a conversation to the tokens of its prompt, through the chat template of the model file."""
+"""From a conversation to its prompt, through the chat template of the model file, and how its answer is read."""
 
 from __future__ import annotations
 
@@ -9,9 +9,13 @@ from typing import TYPE_CHECKING, Any
 from golem_host.errors import BadRequest
 from golem_host_chat.messages import prepare_messages
 from golem_host_chat.routes.context_limit import encode_within
+from golem_host_chat.routes.reading import Reading
+from golem_host_chat.routes.token_ids import control_tokens
+from golem_host_chat.routes.tools import NO_TOOLS, Tooling, require_tools
 
 if TYPE_CHECKING:
     from golem_host_chat.runtime import ChatRuntime
+    from golem_host_chat.templates import ChatTemplate
 
 
 @dataclass(frozen=True)
@@ -20,34 +24,56 @@ class Framing:
 
     `thinking` None leaves the template's switch off. `continue_final` makes the answer continue a last assistant
     message (None: it does when there is one). `add_generation_prompt` False ends the prompt where the messages end.
+    `apart` keeps reasoning out of the content.
     """
 
     thinking: bool | None = None
     kwargs: Mapping[str, Any] = field(default_factory=dict)
     continue_final: bool | None = None
     add_generation_prompt: bool = True
+    tooling: Tooling = NO_TOOLS
+    apart: bool = True
 
 
-def conversation_tokens(
+@dataclass(frozen=True)
+class Rendered:
+    """A conversation as its template renders it, without the BOS and EOS that encoding adds, and how its answer is
+    read.
+    """
+
+    text: str
+    reading: Reading
+
+
+@dataclass(frozen=True)
+class Prompt:
+    """A conversation's token ids, and how its answer is read."""
+
+    tokens: list[int]
+    reading: Reading
+
+
+def conversation_prompt(
     runtime: ChatRuntime, messages: Any, framing: Framing, *, limit: int, continues: bool = False
-) -> list[int]:
-    """Token ids of the rendered conversation, BOS included where the vocabulary asks for it.
+) -> Prompt:
+    """The prompt of a conversation, BOS included where the vocabulary asks for it.
 
     One that `continues` follows the tokens of an earlier exchange (Ollama's `context`) and has no BOS. Raises what
-    `conversation_text` raises, and `ContextExceeded` for a text that cannot be under `limit` tokens (the caller counts
-    the others).
+    `render_conversation` raises, and `ContextExceeded` for a text that cannot be under `limit` tokens (the caller
+    counts the others).
     """
-    text = conversation_text(runtime, messages, framing, continues=continues)
-    tokens = encode_within(runtime.tokenizer, text, limit, add_special=not continues)
+    rendered = render_conversation(runtime, messages, framing, continues=continues)
+    tokens = encode_within(runtime.tokenizer, rendered.text, limit, add_special=not continues)
     if not tokens:
         raise BadRequest("the chat template makes an empty prompt of these messages", param="messages")
-    return tokens
+    return Prompt(tokens, rendered.reading)
 
 
-def conversation_text(runtime: ChatRuntime, messages: Any, framing: Framing, *, continues: bool = False) -> str:
-    """The rendered conversation, without the BOS and EOS that encoding adds to it; `continues` as above.
+def render_conversation(runtime: ChatRuntime, messages: Any, framing: Framing, *, continues: bool = False) -> Rendered:
+    """The rendered conversation; `continues` as above.
 
-    Raises `BadRequest` for messages that cannot be honoured, `TemplateError`, in the template's words, when it refuses.
+    Raises `BadRequest` for messages and tools that cannot be honoured, `TemplateError`, in the template's words, when
+    it refuses.
     """
     template = runtime.template
     if template is None:
@@ -55,14 +81,17 @@ def conversation_text(runtime: ChatRuntime, messages: Any, framing: Framing, *, 
             f"{runtime.template_fault}; it continues plain text: use /v1/completions, or /api/generate with raw",
             param="messages",
         )
+    require_tools(runtime, framing.tooling)
     prepared = prepare_messages(messages, template)
     prefill = _prefill(prepared, framing)
     text = template.render(
         prepared if prefill is None else prepared[:-1],
+        tools=framing.tooling.declared,
         add_generation_prompt=framing.add_generation_prompt or prefill is not None,
         enable_thinking=framing.thinking,
         kwargs=framing.kwargs,
     )
+    reading = _reading(runtime, template, framing, text, prefill or "")
     text += prefill or ""
     # Where encoding adds BOS and EOS by itself, those the template wrote would be there twice.
     vocab = runtime.tokenizer.vocab
@@ -70,7 +99,20 @@ def conversation_text(runtime: ChatRuntime, messages: Any, framing: Framing, *, 
         text = template.strip_bos(text)
     if not continues and vocab.add_eos:
         text = template.strip_eos(text)
-    return text
+    return Rendered(text, reading)
+
+
+def _reading(runtime: ChatRuntime, template: ChatTemplate, framing: Framing, text: str, prefill: str) -> Reading:
+    thought = template.thought
+    calls = template.call_format if framing.tooling.declared else None
+    markers = (*(thought.markers if thought else ()), *(calls.markers if calls else ()))
+    return Reading(
+        thought if framing.apart else None,
+        calls,
+        framing.tooling.schemas,
+        opened=thought is not None and thought.is_open(text, prefill),
+        preserve=control_tokens(runtime.tokenizer, markers),
+    )
 
 
 def _prefill(prepared: list[dict[str, Any]], framing: Framing) -> str | None:

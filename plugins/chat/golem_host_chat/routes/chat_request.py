@@ -7,12 +7,13 @@ from typing import TYPE_CHECKING, Any
 
 from golem_host.errors import BadRequest
 from golem_host.http.fields import Fields
-from golem_host_chat.routes.chat_prompt import Framing, conversation_text, conversation_tokens
+from golem_host_chat.routes.chat_prompt import Framing, Prompt, conversation_prompt, render_conversation
 from golem_host_chat.routes.choices import Draw
 from golem_host_chat.routes.context_limit import tokenizable
 from golem_host_chat.routes.drawing_rules import takes_long
 from golem_host_chat.routes.openai_fields import SharedFields, draw_of, shared_fields
-from golem_host_chat.routes.thinking import openai_thinking
+from golem_host_chat.routes.thinking import openai_thinking, reasoning_apart
+from golem_host_chat.routes.tools import openai_tools
 from golem_host_chat.routes.unserved import CHAT, V1, refuse_unserved
 
 if TYPE_CHECKING:
@@ -35,11 +36,11 @@ class ChatRequest:
         return cls(fields, shared_fields(fields), _framing(fields), _messages(fields))
 
     def text(self, runtime: ChatRuntime) -> str:
-        """Its prompt before it is tokenized; raises as `conversation_text`."""
-        return conversation_text(runtime, self.messages, self.framing)
+        """Its prompt before it is tokenized; raises as `render_conversation`."""
+        return render_conversation(runtime, self.messages, self.framing).text
 
     def count(self, runtime: ChatRuntime) -> int:
-        """How many tokens its prompt has, whether they fit or not; raises as `conversation_text`."""
+        """How many tokens its prompt has, whether they fit or not; raises as `render_conversation`."""
         return len(runtime.tokenizer.encode(tokenizable(self.text(runtime), "messages")))
 
     @property
@@ -47,13 +48,14 @@ class ChatRequest:
         """Whether `draw` may take long, however short the request."""
         return takes_long(self.fields)
 
-    def prompt(self, runtime: ChatRuntime) -> list[int]:
-        """The tokens of its prompt on this model; raises as `conversation_tokens`."""
-        return conversation_tokens(runtime, self.messages, self.framing, limit=runtime.context)
+    def prompt(self, runtime: ChatRuntime) -> Prompt:
+        """Its prompt on this model; raises as `conversation_prompt`."""
+        return conversation_prompt(runtime, self.messages, self.framing, limit=runtime.context)
 
     def draw(self, runtime: ChatRuntime) -> Draw:
-        """What to draw on this model; raises as `conversation_tokens` and `draw_of`."""
-        return draw_of(self.fields, self.shared, runtime, [self.prompt(runtime)])
+        """What to draw on this model; raises as `conversation_prompt` and `draw_of`."""
+        prompt = self.prompt(runtime)
+        return draw_of(self.fields, self.shared, runtime, [prompt.tokens], prompt.reading)
 
 
 def _messages(fields: Fields) -> list[Any]:
@@ -84,4 +86,6 @@ def _framing(fields: Fields) -> Framing:
         kwargs=kwargs,
         continue_final=continued,
         add_generation_prompt=add_generation_prompt is not False,
+        tooling=openai_tools(fields),
+        apart=reasoning_apart(fields),
     )

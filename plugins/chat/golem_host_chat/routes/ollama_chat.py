@@ -12,15 +12,16 @@ from golem_host.http.body import read_json
 from golem_host.http.fields import Fields
 from golem_host.http.off_loop import off_loop
 from golem_host.http.requestlog import log_note
-from golem_host_chat.routes.chat_prompt import conversation_tokens
+from golem_host_chat.routes.chat_prompt import Framing, conversation_prompt
 from golem_host_chat.routes.choices import Choices, Draw
 from golem_host_chat.routes.ollama_answer import respond
 from golem_host_chat.routes.ollama_bodies import Reply, chat_part
 from golem_host_chat.routes.ollama_fields import SharedFields, shared_fields
 from golem_host_chat.routes.residency import load_or_unload
 from golem_host_chat.routes.thinking import require_thinking
+from golem_host_chat.routes.tools import ollama_tools
 from golem_host_chat.routes.truncation import fit
-from golem_host_chat.routes.unserved import OLLAMA, OLLAMA_CHAT, refuse_unserved
+from golem_host_chat.routes.unserved import OLLAMA, refuse_unserved
 
 if TYPE_CHECKING:
     from golem_host.host import Host
@@ -32,8 +33,9 @@ log = logging.getLogger("golem_host.chat")
 async def chat(request: Request[Any, Any, Any], host: Host) -> Response[bytes] | dict[str, Any]:
     """Answer a conversation; without messages load or unload the model."""
     fields = Fields(await read_json(request))
-    refuse_unserved(fields, OLLAMA_CHAT, OLLAMA)
+    refuse_unserved(fields, OLLAMA)
     shared = shared_fields(fields)
+    framing = shared.framing(ollama_tools(fields))
     messages = _messages(fields)
     if not shared.model:
         raise BadRequest("model is required", param="model")
@@ -45,7 +47,7 @@ async def chat(request: Request[Any, Any, Any], host: Host) -> Response[bytes] |
         runtime = cast("ChatRuntime", used)
         reply.loaded()
         with runtime.lane.arriving():
-            draw, dropped = await off_loop(request, lambda: _prepare(shared, runtime, messages))
+            draw, dropped = await off_loop(request, lambda: _prepare(shared, framing, runtime, messages))
         if dropped:
             log.info("%s: a conversation was too long; its oldest %d messages were left out", model.name, dropped)
             log_note(request).extra["messages left out"] = dropped
@@ -54,16 +56,17 @@ async def chat(request: Request[Any, Any, Any], host: Host) -> Response[bytes] |
         return await respond(request, choices, reply, held, stream=shared.stream)
 
 
-def _prepare(shared: SharedFields, runtime: ChatRuntime, messages: list[Any]) -> tuple[Draw, int]:
+def _prepare(shared: SharedFields, framing: Framing, runtime: ChatRuntime, messages: list[Any]) -> tuple[Draw, int]:
     require_thinking(runtime, shared.thinking, shared.model)
     limit = shared.options.limit(runtime)
     fitted = fit(
         messages,
-        lambda kept: conversation_tokens(runtime, kept, shared.framing, limit=limit),
+        lambda kept: conversation_prompt(runtime, kept, framing, limit=limit),
         limit=limit,
         truncate=shared.truncate,
     )
-    return shared.options.draw(runtime, fitted.tokens), fitted.dropped
+    prompt = fitted.prompt
+    return shared.options.draw(runtime, prompt.tokens, prompt.reading), fitted.dropped
 
 
 def _messages(fields: Fields) -> list[Any]:

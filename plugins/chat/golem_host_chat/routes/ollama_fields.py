@@ -12,6 +12,7 @@ from golem_host.registry import KeepAlive
 from golem_host_chat.routes.chat_prompt import Framing
 from golem_host_chat.routes.ollama_options import Options, read_options
 from golem_host_chat.routes.thinking import ollama_thinking
+from golem_host_chat.routes.tools import NO_TOOLS, Tooling
 
 
 @dataclass(frozen=True)
@@ -26,9 +27,8 @@ class SharedFields:
     thinking: bool | None
     template_variables: Mapping[str, Any]
 
-    @property
-    def framing(self) -> Framing:
-        return Framing(thinking=self.thinking, kwargs=self.template_variables)
+    def framing(self, tooling: Tooling = NO_TOOLS) -> Framing:
+        return Framing(thinking=self.thinking, kwargs=self.template_variables, tooling=tooling)
 
 
 def shared_fields(fields: Fields) -> SharedFields:

@@ -14,13 +14,14 @@ from golem_host.http.fields import Fields
 from golem_host.http.off_loop import off_loop
 from golem_host.http.requestlog import log_note
 from golem_host_chat.generation import Completion
-from golem_host_chat.routes.chat_prompt import conversation_tokens
+from golem_host_chat.routes.chat_prompt import Prompt, conversation_prompt
 from golem_host_chat.routes.choices import Choices
 from golem_host_chat.routes.context_limit import encode_within
 from golem_host_chat.routes.ollama_answer import respond
 from golem_host_chat.routes.ollama_bodies import Reply, generate_part
 from golem_host_chat.routes.ollama_fields import SharedFields, shared_fields
 from golem_host_chat.routes.prompt_shapes import prompt_tokens
+from golem_host_chat.routes.reading import PLAIN
 from golem_host_chat.routes.residency import load_or_unload
 from golem_host_chat.routes.thinking import require_thinking
 from golem_host_chat.routes.token_ids import checked_ids
@@ -60,7 +61,7 @@ async def generate(request: Request[Any, Any, Any], host: Host) -> Response[byte
         reply.loaded()
         with runtime.lane.arriving():
             prompt, dropped = await off_loop(request, lambda: _prompt(asked, shared, runtime))
-            draw = shared.options.draw(runtime, prompt)
+            draw = shared.options.draw(runtime, prompt.tokens, prompt.reading)
         if dropped:
             log.info(
                 "%s: a prompt was too long; the oldest %d tokens of its context were left out", model.name, dropped
@@ -69,7 +70,7 @@ async def generate(request: Request[Any, Any, Any], host: Host) -> Response[byte
         choices = Choices(runtime.lane, draw)
 
         def further(completion: Completion) -> dict[str, Any]:
-            return {} if asked.raw else {"context": [*prompt, *completion.tokens]}
+            return {} if asked.raw else {"context": [*prompt.tokens, *completion.tokens]}
 
         held = host.registry.use(model, shared.keep_alive)
         return await respond(request, choices, reply, held, stream=shared.stream, further=further)
@@ -87,34 +88,34 @@ def _asked(fields: Fields) -> _Asked:
     return asked
 
 
-def _prompt(asked: _Asked, shared: SharedFields, runtime: ChatRuntime) -> tuple[list[int], int]:
-    """The prompt's tokens and how many of the context's were left out to make them fit.
+def _prompt(asked: _Asked, shared: SharedFields, runtime: ChatRuntime) -> tuple[Prompt, int]:
+    """The prompt, and how many of the context's tokens were left out to make it fit.
 
     A file without a chat template continues the prompt as it stands, after the context (Ollama's default template).
     """
     require_thinking(runtime, shared.thinking, shared.model)
     limit = shared.options.limit(runtime)
     context = checked_ids(runtime.tokenizer, asked.context, "context")
-    new = _new_tokens(asked, shared, runtime, limit, after_context=bool(context))
-    over = len(context) + len(new) - (limit - 1)
+    new = _new_prompt(asked, shared, runtime, limit, after_context=bool(context))
+    over = len(context) + len(new.tokens) - (limit - 1)
     if over > 0 and (not shared.truncate or over > len(context)):
-        raise ContextExceeded(len(context) + len(new) if not shared.truncate else len(new), limit)
+        raise ContextExceeded(len(new.tokens) + (0 if shared.truncate else len(context)), limit)
     dropped = max(over, 0)
-    return context[dropped:] + new, dropped
+    return Prompt(context[dropped:] + new.tokens, new.reading), dropped
 
 
-def _new_tokens(
+def _new_prompt(
     asked: _Asked, shared: SharedFields, runtime: ChatRuntime, limit: int, *, after_context: bool
-) -> list[int]:
+) -> Prompt:
     if asked.raw:
-        return prompt_tokens(runtime.tokenizer, [asked.prompt], limit)
+        return Prompt(prompt_tokens(runtime.tokenizer, [asked.prompt], limit), PLAIN)
     if runtime.template is None:
         if asked.system:
             raise BadRequest(
                 f"Field 'system': the file of model '{runtime.model.name}' has no chat template that could carry it",
                 param="system",
             )
-        return encode_within(runtime.tokenizer, asked.prompt, limit, add_special=not after_context)
+        return Prompt(encode_within(runtime.tokenizer, asked.prompt, limit, add_special=not after_context), PLAIN)
     system = [{"role": "system", "content": asked.system}] if asked.system else []
     messages = [*system, {"role": "user", "content": asked.prompt}]
-    return conversation_tokens(runtime, messages, shared.framing, limit=limit, continues=after_context)
+    return conversation_prompt(runtime, messages, shared.framing(), limit=limit, continues=after_context)

@@ -12,6 +12,7 @@ from golem_host.http.ollama_options import PREFIX, SAMPLING, known_options
 from golem_host_chat.routes.choices import Draw
 from golem_host_chat.routes.drawing_rules import sampling_of
 from golem_host_chat.routes.openai_fields import MAX_INT
+from golem_host_chat.routes.reading import Reading
 from golem_host_chat.routes.stop_strings import stop_strings
 
 if TYPE_CHECKING:
@@ -38,7 +39,7 @@ class Options:
             )
         return self.num_ctx or runtime.context
 
-    def draw(self, runtime: ChatRuntime, prompt: list[int]) -> Draw:
+    def draw(self, runtime: ChatRuntime, prompt: list[int], reading: Reading) -> Draw:
         """What to draw after `prompt`, which fits. Raises `BadRequest` naming a sampling option at fault."""
         room = self.limit(runtime) - len(prompt)
         wanted = {-1: runtime.max_tokens, -2: None}.get(self.num_predict, self.num_predict)
@@ -47,6 +48,7 @@ class Options:
             sampling_of(Fields(self._sampling(runtime), PREFIX), runtime),
             max_tokens=room if wanted is None else min(wanted, room),
             stops=self.stops,
+            reading=reading,
         )
 
     def _sampling(self, runtime: ChatRuntime) -> dict[str, Any]:

@@ -12,6 +12,7 @@ from golem_host.registry import KeepAlive
 from golem_host_chat.routes.choices import Draw
 from golem_host_chat.routes.context_limit import require_room
 from golem_host_chat.routes.drawing_rules import sampling_of
+from golem_host_chat.routes.reading import PLAIN, Reading
 from golem_host_chat.routes.stop_strings import stop_strings
 
 if TYPE_CHECKING:
@@ -51,7 +52,9 @@ def shared_fields(fields: Fields) -> SharedFields:
     )
 
 
-def draw_of(fields: Fields, shared: SharedFields, runtime: ChatRuntime, prompts: list[list[int]]) -> Draw:
+def draw_of(
+    fields: Fields, shared: SharedFields, runtime: ChatRuntime, prompts: list[list[int]], reading: Reading = PLAIN
+) -> Draw:
     """What to draw on this model. Raises `BadRequest` for what it cannot do, `ContextExceeded` for a long prompt."""
     if shared.copies > runtime.slots:
         raise BadRequest(
@@ -68,6 +71,7 @@ def draw_of(fields: Fields, shared: SharedFields, runtime: ChatRuntime, prompts:
         max_tokens=runtime.max_tokens if shared.max_tokens is None else shared.max_tokens,
         stops=shared.stops,
         reuse=shared.reuse,
+        reading=reading,
     )
 
 

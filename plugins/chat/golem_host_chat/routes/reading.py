@@ -7,10 +7,10 @@ from __future__ import annotations
 
 import re
 from collections.abc import Generator
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from functools import lru_cache
 
-from golem_host_chat.formats.base import Call, CallFormat, Malformed
+from golem_host_chat.formats.base import Call, CallFormat, Malformed, Tools
 from golem_host_chat.formats.cursor import SPACE, Cursor
 from golem_host_chat.formats.thoughts import Thought
 from golem_host_chat.generation import Completion
@@ -47,12 +47,14 @@ class Ending:
 class Reading:
     """How the answers to a prompt are read.
 
-    Without `thought` and `calls` all text is content. `opened` says that the prompt ends within a thought. `preserve`
-    are the control tokens whose text has to leave the lane for it (`Generation.preserve`).
+    Without `thought` and `calls` all text is content. `tools` are the functions that may be called. `opened` says that
+    the prompt ends within a thought. `preserve` are the control tokens whose text has to leave the lane for it
+    (`Generation.preserve`).
     """
 
     thought: Thought | None = None
     calls: CallFormat | None = None
+    tools: Tools = field(default_factory=dict)
     opened: bool = False
     preserve: frozenset[int] = frozenset()
 
@@ -76,15 +78,17 @@ class AnswerReader:
     """
 
     def __init__(self, reading: Reading) -> None:
-        self._thought, self._calls = reading.thought, reading.calls
+        self._thought, self._calls, self._tools = reading.thought, reading.calls, reading.tools
         self._cursor = Cursor()
         self._call: Generator[None, None, list[Call]] | None = None
         self._opened_at = 0
         """Where the call that is being read began, and how long its opener is."""
         self._opener = ""
         self._thinking = reading.opened and reading.thought is not None
-        self._may_think = reading.thought is not None and not reading.thought.anywhere and not reading.opened
-        """Only space has come, so that a thought may begin."""
+        self._thought_over = reading.thought is None or reading.opened
+        """No thought may begin the answer any more."""
+        self._unsaid = True
+        """Nothing was said yet, but thoughts and calls: what may only begin an answer may come."""
         self._trims = self._thinking
         """Space that comes next belongs to a marker."""
         self._space = ""
@@ -135,8 +139,10 @@ class AnswerReader:
     def _read_text(self) -> bool:
         """Read to the next marker; False when what follows is not decided yet."""
         cursor = self._cursor
-        if self._may_think and not self._read_beginning():
+        if self._unsaid and not self._thinking and not self._read_beginning():
             return False
+        if self._call is not None:
+            return True
         start = cursor.at
         markers = self._markers()
         found = _pattern(markers).search(cursor.text, start) if markers else None
@@ -152,17 +158,32 @@ class AnswerReader:
         return True
 
     def _read_beginning(self) -> bool:
-        """Decide whether the answer begins with a thought; False while that is open."""
-        assert self._thought is not None
-        cursor, opening = self._cursor, self._thought.opening
+        """Decide whether what may only begin an answer comes; False while that is open."""
+        cursor = self._cursor
+        openings = self._openings()
         begun = cursor.text[cursor.at :].lstrip(SPACE)
-        if not cursor.ended and len(begun) < len(opening) and opening.startswith(begun):
+        if not cursor.ended and any(len(begun) < len(opening) and opening.startswith(begun) for opening in openings):
             return False
-        self._may_think = False
-        if begun.startswith(opening):
+        found = next((opening for opening in openings if begun.startswith(opening)), None)
+        if found is not None:
             cursor.at = len(cursor.text) - len(begun)
-            self._pass(opening)
+            self._pass(found)
+        else:
+            self._unsaid = False
         return True
+
+    def _openings(self) -> tuple[str, ...]:
+        """The texts that mean something before anything is said."""
+        openings: tuple[str, ...] = ()
+        if self._thought is not None and not self._thought.anywhere and not self._thought_over:
+            openings += (self._thought.opening,)
+        if self._calls is not None and self._calls.begins_answers:
+            openings += self._openers
+        return openings
+
+    @property
+    def _openers(self) -> tuple[str, ...]:
+        return self._calls.openers if self._calls is not None and self._broken < MAX_BROKEN else ()
 
     def _markers(self) -> tuple[str, ...]:
         """The texts that mean something here."""
@@ -172,20 +193,20 @@ class AnswerReader:
             markers += thought.markers
         elif thought is not None and self._thinking:
             markers += (thought.closing,)
-        if calls is not None and self._broken < MAX_BROKEN and (calls.ends_thought or not self._thinking):
-            markers += calls.openers
+        if calls is not None and not calls.begins_answers and (calls.ends_thought or not self._thinking):
+            markers += self._openers
         return markers
 
     def _pass(self, marker: str) -> None:
         """Go on behind a marker, or begin to read a call."""
         thought = self._thought
-        if self._calls is not None and marker in self._calls.openers:
+        if self._calls is not None and marker in self._openers:
             self._opened_at, self._opener = self._cursor.at, marker
-            self._call = self._calls.read(self._cursor)
+            self._call = self._calls.read(self._cursor, self._tools)
             return
         self._cursor.at += len(marker)
         if thought is not None and marker == (thought.closing if self._thinking else thought.opening):
-            self._thinking = not self._thinking
+            self._thinking, self._thought_over = not self._thinking, True
             self._trims, self._space = True, ""
             if self._thinking and self._reasoned:
                 self._out.append(Piece(reasoning="\n"))
@@ -203,6 +224,7 @@ class AnswerReader:
         except Malformed:
             self._broken += 1
             self._cursor.at = self._opened_at + len(self._opener)
+            self._unsaid = False
             self._write(self._opener)
         self._call = None
         return True

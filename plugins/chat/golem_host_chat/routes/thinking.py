@@ -11,6 +11,7 @@ if TYPE_CHECKING:
     from golem_host_chat.runtime import ChatRuntime
 
 EFFORTS = ("none", "minimal", "low", "medium", "high", "xhigh", "ultra", "max")
+FORMATS = ("auto", "deepseek", "none")
 LEVELS = ("low", "medium", "high", "max")
 
 
@@ -40,6 +41,16 @@ def ollama_thinking(fields: Fields) -> tuple[bool | None, dict[str, Any]]:
     if think not in LEVELS:
         raise BadRequest(f"invalid think value: {think!r} (must be {', '.join(LEVELS)}, true or false)", param="think")
     return True, {"reasoning_effort": think}
+
+
+def reasoning_apart(fields: Fields) -> bool:
+    """Whether reasoning is kept out of the content, from `reasoning_format`. Raises `BadRequest` for a format that is
+    not served.
+    """
+    name = fields.string("reasoning_format", "auto")
+    if name not in FORMATS:
+        raise fields.fault("reasoning_format", f"expected one of {', '.join(FORMATS)}, got {name!r}")
+    return name != "none"
 
 
 def require_thinking(runtime: ChatRuntime, thinking: bool | None, name: str) -> None:

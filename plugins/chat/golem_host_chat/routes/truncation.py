@@ -8,32 +8,33 @@ from dataclasses import dataclass
 from typing import Any
 
 from golem_host.errors import ContextExceeded
+from golem_host_chat.routes.chat_prompt import Prompt
 from golem_host_chat.routes.context_limit import require_room
 
-Tokens = Callable[[list[Any]], list[int]]
-"""Renders messages into the tokens of their prompt; may raise `ContextExceeded` for those that cannot fit."""
+PromptOf = Callable[[list[Any]], Prompt]
+"""Renders messages into their prompt; may raise `ContextExceeded` for those that cannot fit."""
 
 
 @dataclass(frozen=True)
 class Fitted:
     """A prompt that fits, and how many messages were left out for it."""
 
-    tokens: list[int]
+    prompt: Prompt
     dropped: int
 
 
-def fit(messages: Sequence[Any], tokens_of: Tokens, *, limit: int, truncate: bool) -> Fitted:
-    """The tokens of `messages`, fewer than `limit`.
+def fit(messages: Sequence[Any], prompt_of: PromptOf, *, limit: int, truncate: bool) -> Fitted:
+    """The prompt of `messages`, of fewer tokens than `limit`.
 
     With `truncate` whole turns (a user message and what follows it) are left out, the oldest first, as few as will do;
     system messages and the last turn stay. Raises `ContextExceeded` with the count of what could not be shortened.
     """
     messages = list(messages)
-    outcomes: dict[int, list[int] | ContextExceeded] = {}
+    outcomes: dict[int, Prompt | ContextExceeded] = {}
 
     def fits(cut: int) -> bool:
-        outcomes[cut] = _within(tokens_of, _kept(messages, cut), limit)
-        return isinstance(outcomes[cut], list)
+        outcomes[cut] = _within(prompt_of, _kept(messages, cut), limit)
+        return isinstance(outcomes[cut], Prompt)
 
     cut = 0
     if not fits(0) and truncate and (cuts := _cuts(messages)):
@@ -45,13 +46,13 @@ def fit(messages: Sequence[Any], tokens_of: Tokens, *, limit: int, truncate: boo
     return Fitted(outcome, len(messages) - len(_kept(messages, cut)))
 
 
-def _within(tokens_of: Tokens, messages: list[Any], limit: int) -> list[int] | ContextExceeded:
+def _within(prompt_of: PromptOf, messages: list[Any], limit: int) -> Prompt | ContextExceeded:
     try:
-        tokens = tokens_of(messages)
-        require_room(tokens, limit)
+        prompt = prompt_of(messages)
+        require_room(prompt.tokens, limit)
     except ContextExceeded as error:
         return error
-    return tokens
+    return prompt
 
 
 def _cuts(messages: list[Any]) -> list[int]:

@@ -20,12 +20,12 @@ class Unserved:
     neutral: tuple[Any, ...] = ()
 
 
-_TOOLS = "answers are text only"
+_TOOLS = "it is called tools and tool_choice now"
 _CONSTRAINED = "answers are free text"
 _PROBABILITIES = "answers carry no token probabilities"
 _NATIVE = "it belongs to llama-server's own answer format"
 _SHIFT = "the context never shifts; an answer that fills it ends with 'length'"
-_REASONING = "reasoning stays in the answer as it was drawn"
+_REASONING = "reasoning lasts as long as the model reasons"
 _INSERT = "this model does not support insert"
 _PICTURES = "this route draws text, not pictures"
 
@@ -52,13 +52,10 @@ V1 = (
 """On both `/v1` routes. Samplers that are not served are refused where sampling is read."""
 
 CHAT = (
-    Unserved("tools", _TOOLS, ([],)),
-    Unserved("tool_choice", _TOOLS, ("auto", "none")),
     Unserved("functions", _TOOLS, ([],)),
     Unserved("function_call", _TOOLS, ("auto", "none")),
     Unserved("logprobs", _PROBABILITIES, (False,)),
     Unserved("top_logprobs", _PROBABILITIES, (0,)),
-    Unserved("reasoning_format", _REASONING, ("none", "auto")),
     Unserved("reasoning_budget_tokens", _REASONING, (-1,)),
     Unserved("thinking_budget_tokens", _REASONING, (-1,)),
 )
@@ -78,9 +75,6 @@ OLLAMA = (
     Unserved("_debug_render_only", "prompts are rendered to be answered", (False,)),
 )
 """On both `/api` routes."""
-
-OLLAMA_CHAT = (Unserved("tools", _TOOLS, ([],)),)
-"""On `/api/chat`, beside `OLLAMA`."""
 
 OLLAMA_GENERATE = (
     Unserved("suffix", _INSERT, ("",)),

@@ -1,0 +1,45 @@
+"""Mistral's calls, in the three notations of its tokenizers.
+
+Nemo: `[TOOL_CALLS][{"name": ..., "arguments": ..., "id": ...}]`; Small 3.2: `[TOOL_CALLS]NAME[CALL_ID]ID[ARGS]{...}`;
+Ministral 3 and Devstral: `[TOOL_CALLS]NAME[ARGS]{...}`, repeated for each call.
+"""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass
+
+from golem_host_chat.formats.base import Call, Malformed, Tools
+from golem_host_chat.formats.cursor import Cursor, Step
+from golem_host_chat.formats.tagged_json import calls_of
+
+_OPENER, _ID, _ARGUMENTS = "[TOOL_CALLS]", "[CALL_ID]", "[ARGS]"
+_NAME = re.compile(r"[^\[\]{}\s]+")
+
+
+@dataclass(frozen=True)
+class Mistral:
+    """The ids models write are not kept: they may repeat."""
+
+    openers: tuple[str, ...] = (_OPENER,)
+    markers: tuple[str, ...] = (_OPENER, _ID, _ARGUMENTS)
+    begins_answers: bool = False
+    ends_thought: bool = False
+
+    def read(self, cursor: Cursor, tools: Tools) -> Step[list[Call]]:
+        yield from cursor.expect(_OPENER)
+        yield from cursor.space()
+        if (yield from cursor.next_is("[", "{")):
+            return calls_of((yield from cursor.json()))
+        name = yield from cursor.match(_NAME)
+        marker = yield from cursor.takes(_ID, _ARGUMENTS)
+        if marker == _ID:
+            yield from cursor.match(_NAME)
+            marker = yield from cursor.takes(_ARGUMENTS)
+        if marker != _ARGUMENTS:
+            raise Malformed
+        yield from cursor.space()
+        return [Call.of(name, (yield from cursor.json()))]
+
+
+MISTRAL = Mistral()
