@@ -58,6 +58,8 @@ def test_bfloat16_and_types_that_are_not_read(tmp_path: Path) -> None:
         assert file.tensors["half"].type is GgmlType.BF16
         assert file.tensors["half"].float32().tolist() == [1.0, 2.0]
         assert file.unread == {"mask": "BOOL", "tiny": "F4"}
+        assert file.raw["mask"].shape == (3,) and file.raw["mask"].data.tobytes() == bytes(3)
+    assert not file.raw
 
 
 def test_values_at_odd_places(tmp_path: Path) -> None:

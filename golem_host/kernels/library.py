@@ -100,6 +100,8 @@ class Op(IntEnum):
     TEMPERATURE = 29
     HADAMARD = 30
     WINDOWS = 31
+    FULL_ATTN = 32
+    CONV2D = 33
 
 
 class Act(IntEnum):
@@ -137,6 +139,7 @@ class GateKind(IntEnum):
     GELU_ERF = 3
     RELU = 4
     ELU = 5
+    GELU_TANH_F32 = 6
 
 
 class Weighting(IntEnum):

@@ -4,11 +4,25 @@ from golem_host.ops.activations import multiplies
 from golem_host.ops.attention import attention, cache_store
 from golem_host.ops.conv import causal_conv
 from golem_host.ops.delta import decay, gated_delta
-from golem_host.ops.elementwise import add, scale, softcap
+from golem_host.ops.elementwise import add, add_row, multiply_row, scale, softcap
 from golem_host.ops.embedding import rows, select
 from golem_host.ops.experts import MAX_EXPERTS, Weighting, expert_linear, mix, route
-from golem_host.ops.gate import elu, geglu, gelu, gelu_gate, gelu_tanh, relu, sigmoid, sigmoid_gate, swiglu
+from golem_host.ops.full_attention import full_attention
+from golem_host.ops.gate import (
+    elu,
+    float_gelu_tanh,
+    geglu,
+    gelu,
+    gelu_gate,
+    gelu_tanh,
+    relu,
+    sigmoid,
+    sigmoid_gate,
+    silu,
+    swiglu,
+)
 from golem_host.ops.hadamard import MAX_HADAMARD, hadamard
+from golem_host.ops.image import conv2d
 from golem_host.ops.largest import arg_largest, block_maxima
 from golem_host.ops.linear import linear
 from golem_host.ops.narrow import narrow
@@ -36,15 +50,19 @@ __all__ = [
     "Weighting",
     "Yarn",
     "add",
+    "add_row",
     "arg_largest",
     "attention",
     "block_maxima",
     "cache_store",
     "causal_conv",
     "causal_windows",
+    "conv2d",
     "decay",
     "elu",
     "expert_linear",
+    "float_gelu_tanh",
+    "full_attention",
     "gated_delta",
     "geglu",
     "gelu",
@@ -57,6 +75,7 @@ __all__ = [
     "mean",
     "mix",
     "multiplies",
+    "multiply_row",
     "narrow",
     "relu",
     "rms_norm",
@@ -68,6 +87,7 @@ __all__ = [
     "select",
     "sigmoid",
     "sigmoid_gate",
+    "silu",
     "softcap",
     "swiglu",
     "temperature",

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 
 from golem_host.ops.recording import Ref
 from golem_host.ops.rowwise import rowwise
+from golem_host.weights.tensor import Tensor
 
 if TYPE_CHECKING:
     import torch
@@ -51,3 +52,36 @@ class Softcap:
 def softcap(x: Ref, cap: float) -> Ref:
     """cap * tanh(x / cap): keeps logits within (-cap, cap)."""
     return x.recording.append(Softcap(cap), (x,), x.axis, x.shape, in_place=(0,))
+
+
+@dataclass(frozen=True)
+class AddRow:
+    def twin(self, x: torch.Tensor, row: Tensor) -> torch.Tensor:
+        import torch
+
+        return x + torch.from_numpy(row.float32())
+
+
+def add_row(x: Ref, row: Tensor) -> Ref:
+    """x + row: `row` (n,) is added to every row of `x` (rows, n)."""
+    _same_width(x, row)
+    return x.recording.append(AddRow(), (x, row), x.axis, x.shape, in_place=(0,))
+
+
+@dataclass(frozen=True)
+class MultiplyRow:
+    def twin(self, x: torch.Tensor, row: Tensor) -> torch.Tensor:
+        import torch
+
+        return x * torch.from_numpy(row.float32())
+
+
+def multiply_row(x: Ref, row: Tensor) -> Ref:
+    """x * row: every row of `x` (rows, n) times `row` (n,), value by value."""
+    _same_width(x, row)
+    return x.recording.append(MultiplyRow(), (x, row), x.axis, x.shape, in_place=(0,))
+
+
+def _same_width(x: Ref, row: Tensor) -> None:
+    if row.shape != x.shape:
+        raise ValueError(f"{row.name} has shape {row.shape}, the rows have shape {x.shape}")

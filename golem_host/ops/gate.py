@@ -114,6 +114,11 @@ def gelu_tanh(x: Ref) -> Ref:
     return x.recording.append(Gate(Activation.GELU_TANH), (x,), x.axis, x.shape, in_place=(0,))
 
 
+def silu(x: Ref) -> Ref:
+    """x / (1 + exp(-x)), value by value."""
+    return x.recording.append(Gate(Activation.SILU), (x,), x.axis, x.shape, in_place=(0,))
+
+
 def relu(x: Ref) -> Ref:
     """max(x, 0), value by value."""
     return x.recording.append(Gate(Activation.RELU), (x,), x.axis, x.shape, in_place=(0,))
@@ -122,3 +127,18 @@ def relu(x: Ref) -> Ref:
 def elu(x: Ref) -> Ref:
     """x above 0, else e^x - 1, value by value."""
     return x.recording.append(Gate(Activation.ELU), (x,), x.axis, x.shape, in_place=(0,))
+
+
+@dataclass(frozen=True)
+class FloatGelu:
+    """The tanh form of GELU in float32, as torch computes it."""
+
+    def twin(self, x: torch.Tensor) -> torch.Tensor:
+        import torch
+
+        return rowwise(lambda row: torch.nn.functional.gelu(row, approximate="tanh"), x)
+
+
+def float_gelu_tanh(x: Ref) -> Ref:
+    """The tanh form of GELU without rounding to half precision, value by value."""
+    return x.recording.append(FloatGelu(), (x,), x.axis, x.shape, in_place=(0,))

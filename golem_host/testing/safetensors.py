@@ -12,19 +12,25 @@ from numpy.typing import NDArray
 _DTYPES = {
     "float64": "F64", "float32": "F32", "float16": "F16",
     "int64": "I64", "int32": "I32", "int16": "I16", "int8": "I8",
-    "uint16": "BF16",
+    "uint16": "BF16", "uint8": "U8",
 }  # fmt: skip
 """numpy has no bfloat16: its words stand for it."""
 
 
-def safetensors_bytes(tensors: Mapping[str, NDArray], metadata: Mapping[str, str] | None = None) -> bytes:
-    """A whole file; tensors in the order given."""
+def safetensors_bytes(
+    tensors: Mapping[str, NDArray], metadata: Mapping[str, str] | None = None, dtypes: Mapping[str, str] | None = None
+) -> bytes:
+    """A whole file; tensors in the order given. `dtypes` names the types of those that numpy has none for."""
     header: dict[str, object] = {"__metadata__": dict(metadata)} if metadata else {}
     data = b""
     for name, value in tensors.items():
         raw = np.ascontiguousarray(value).tobytes()
         offsets = [len(data), len(data) + len(raw)]
-        header[name] = {"dtype": _DTYPES[value.dtype.name], "shape": list(value.shape), "data_offsets": offsets}
+        header[name] = {
+            "dtype": (dtypes or {}).get(name) or _DTYPES[value.dtype.name],
+            "shape": list(value.shape),
+            "data_offsets": offsets,
+        }
         data += raw
     text = json.dumps(header).encode()
     text += b" " * (-len(text) % 8)

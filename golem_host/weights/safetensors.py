@@ -10,12 +10,14 @@ import contextlib
 import json
 import math
 from collections.abc import Mapping
+from dataclasses import dataclass
 from mmap import ACCESS_READ, mmap
 from pathlib import Path
 from types import MappingProxyType
 from typing import Any, NoReturn
 
 import numpy as np
+from numpy.typing import NDArray
 
 from golem_host.weights.errors import SafetensorsError
 from golem_host.weights.tensor import Tensor
@@ -54,11 +56,21 @@ def open_safetensors(path: str | Path) -> Safetensors:
     return Safetensors(path, buffer)
 
 
+@dataclass(frozen=True)
+class Raw:
+    """A tensor whose type is not read here: what the file calls it, its shape and its bytes, a view of the mapping."""
+
+    dtype: str
+    shape: tuple[int, ...]
+    data: NDArray[np.uint8]
+
+
 class Safetensors:
     """An open file; made by `open_safetensors`.
 
     `tensors` are views of the mapping by name, in file order; `unread` are the dtypes of those whose type is not read
-    here; `metadata` are the texts under `__metadata__`. A context manager: `close` lets go of the file.
+    here, and `raw` what there is of them; `metadata` are the texts under `__metadata__`. A context manager: `close`
+    lets go of the file.
     """
 
     def __init__(self, path: Path, buffer: mmap) -> None:
@@ -68,15 +80,17 @@ class Safetensors:
         header, self._start = self._header()
         self.metadata: Mapping[str, str] = MappingProxyType(self._texts(header.pop("__metadata__", {})))
         tensors: dict[str, Tensor] = {}
-        unread: dict[str, str] = {}
+        raw: dict[str, Raw] = {}
         for name, entry, (begin, end) in self._placed(header):
             kind = _TYPES.get(entry["dtype"])
             if kind is None:
-                unread[name] = entry["dtype"]
+                data = np.frombuffer(buffer, np.uint8, end - begin, begin) if end > begin else np.empty(0, np.uint8)
+                raw[name] = Raw(entry["dtype"], tuple(entry["shape"]), data)
             else:
                 tensors[name] = self._tensor(name, tuple(entry["shape"]), kind, begin, end)
         self.tensors: Mapping[str, Tensor] = MappingProxyType(tensors)
-        self.unread: Mapping[str, str] = MappingProxyType(unread)
+        self.raw: Mapping[str, Raw] = MappingProxyType(raw)
+        self.unread: Mapping[str, str] = MappingProxyType({name: each.dtype for name, each in raw.items()})
 
     def __enter__(self) -> Safetensors:
         return self
@@ -87,6 +101,7 @@ class Safetensors:
     def close(self) -> None:
         """Let go of the file. It stays mapped as long as an array taken from it is alive."""
         self.tensors = MappingProxyType({})
+        self.raw = MappingProxyType({})
         with contextlib.suppress(BufferError):  # arrays still point into it: unmapped with the last of them
             self._buffer.close()
 

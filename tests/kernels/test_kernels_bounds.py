@@ -244,6 +244,19 @@ def arg_largest(m: Maker) -> Call:
     return Call([np.zeros(m.rows, np.int32), x, np.ascontiguousarray(x[:, :n:MAXIMA_BLOCK])], [n, n + 1])
 
 
+def full_attention(m: Maker, causal: int) -> Call:
+    """Of the last rows of two more keys; head dims of any size."""
+    keys = m.rows + 2
+    arrays = [m.out(m.rows, 4, m.n), m.x(m.rows, 4, m.n), m.x(keys, 2, m.n), m.x(keys, 2, m.n)]
+    return Call(arrays, [4, 2, m.n, -1, keys, 2, causal], [0.3])
+
+
+def image(m: Maker) -> Call:
+    """The last of three lines, one as wide as there are rows, with as many outputs as channels and two more."""
+    arrays = [m.out(m.rows, m.n + 2), m.x(3 * m.rows, m.n), m.x(m.n + 2, 3, 3, m.n), m.x(m.n + 2)]
+    return Call(arrays, [m.n + 2, m.n, m.rows, -1, 3 * m.rows, 2 * m.rows])
+
+
 CASES: dict[str, tuple[Op, Callable[[Maker], Call]]] = {
     "rms_norm": (Op.RMS_NORM, norm(True)),
     "rms_norm_plain": (Op.RMS_NORM, norm(False)),
@@ -277,6 +290,9 @@ CASES: dict[str, tuple[Op, Callable[[Maker], Call]]] = {
     "mean": (Op.MEAN, means),
     "block_maxima": (Op.BLOCK_MAXIMA, maxima),
     "arg_largest": (Op.ARG_LARGEST, arg_largest),
+    "full_attention": (Op.FULL_ATTN, lambda m: full_attention(m, 0)),
+    "full_attention_causal": (Op.FULL_ATTN, lambda m: full_attention(m, 1)),
+    "image_convolution": (Op.CONV2D, image),
 }
 
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import logging
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from functools import cached_property
 from weakref import WeakKeyDictionary
 
@@ -11,10 +11,12 @@ import numpy as np
 from numpy.typing import NDArray
 
 from golem_host.devices.cpu.cache import CpuCache
-from golem_host.devices.cpu.program import Program
+from golem_host.devices.cpu.program import Program, kept_of, steps_of
 from golem_host.devices.cpu.resident import Resident, ResidentWeights, multipliers
+from golem_host.devices.cpu.staged import StagedWeights
 from golem_host.devices.cpu.state import CpuState
 from golem_host.devices.device import WIDEST_PASS
+from golem_host.devices.plan import plan, size_of
 from golem_host.kernels import library
 from golem_host.ops.recording import Recording
 from golem_host.ops.slot_cache import CacheType
@@ -67,6 +69,16 @@ class CpuBackend:
 
     def compile(self, recording: Recording) -> Program:
         return Program(self, recording)
+
+    def bytes_of(self, recording: Recording) -> int:
+        """Memory that the compiled recording would take, without its weights; nothing is allocated."""
+        inputs = list(recording.inputs.values())
+        _, size = plan(steps_of(self, recording), kept_of(recording), outside=inputs)
+        return size + sum(map(size_of, inputs))
+
+    def stage(self, wanted: Mapping[str, tuple[GgmlType, tuple[int, ...]]]) -> StagedWeights:
+        """Memory for weights that recordings are made with before their values are there; see `StagedWeights`."""
+        return StagedWeights(wanted, self._resident, self.pool.run if self.kernels is not None else None)
 
     def cache(
         self, *, slots: int, cells: int, kv_heads: int, key_dim: int, value_dim: int, type: CacheType = CacheType.F16

@@ -12,16 +12,18 @@ from typing import Any
 from golem_host.devices.cpu.cache import CpuCache
 from golem_host.devices.cpu.resident import Resident
 from golem_host.devices.cpu.state import CpuState
-from golem_host.kernels.library import Kernels, RopeAxes
+from golem_host.kernels.library import GateKind, Kernels, RopeAxes
 from golem_host.kernels.library import Op as Kernel
 from golem_host.ops.attention import Attention, CacheStore
 from golem_host.ops.conv import CausalConv
 from golem_host.ops.delta import Decay, GatedDelta
-from golem_host.ops.elementwise import Add, Scale, Softcap
+from golem_host.ops.elementwise import Add, AddRow, MultiplyRow, Scale, Softcap
 from golem_host.ops.embedding import Rows, Select
 from golem_host.ops.experts import ExpertLinear, Mix, Route
-from golem_host.ops.gate import Gate
+from golem_host.ops.full_attention import FullAttention
+from golem_host.ops.gate import FloatGelu, Gate
 from golem_host.ops.hadamard import Hadamard
+from golem_host.ops.image import Conv2d
 from golem_host.ops.largest import ArgLargest, BlockMaxima
 from golem_host.ops.linear import Linear
 from golem_host.ops.narrow import Narrow
@@ -247,6 +249,31 @@ def _gate(_: Lowering, op: Gate, out: Ref, gate: Ref, up: Ref | None = None) -> 
     return _step(Kernel.GATE, out, [out, gate, up], [out.width, op.activation])
 
 
+def _float_gelu(_: Lowering, op: FloatGelu, out: Ref, x: Ref) -> Step:
+    return _step(Kernel.GATE, out, [out, x, None], [out.width, GateKind.GELU_TANH_F32])
+
+
+def _add_row(_: Lowering, op: AddRow, out: Ref, x: Ref, row: Tensor) -> Step:
+    return _step(Kernel.ADD, out, [out, x, Vector(row)], [out.width, 1])
+
+
+def _multiply_row(_: Lowering, op: MultiplyRow, out: Ref, x: Ref, row: Tensor) -> Step:
+    return _step(Kernel.MUL, out, [out, x, Vector(row)], [out.width, 1])
+
+
+def _full_attention(_: Lowering, op: FullAttention, out: Ref, q: Ref, k: Ref, v: Ref) -> Step:
+    ints = [q.shape[0], *k.shape, 0, 0, 0, op.causal]
+    step = _step(Kernel.FULL_ATTN, out, [out, q, k, v], ints, [op.scale])
+    step.live_axis = (3, k.axis)
+    return step
+
+
+def _conv2d(_: Lowering, op: Conv2d, out: Ref, x: Ref, weight: Tensor, bias: Tensor | None) -> Step:
+    step = _step(Kernel.CONV2D, out, [out, x, weight, _vector(bias)], [out.width, x.width, op.width])
+    step.live_axis = (3, x.axis)
+    return step
+
+
 def _add(_: Lowering, op: Add, out: Ref, x: Ref, y: Ref) -> Step:
     return _step(Kernel.ADD, out, [out, x, y], [out.width, 0])
 
@@ -316,4 +343,9 @@ _LOWER: dict[type, Callable[..., Step]] = {
     Mix: _mix,
     BlockMaxima: _block_maxima,
     ArgLargest: _arg_largest,
+    FloatGelu: _float_gelu,
+    AddRow: _add_row,
+    MultiplyRow: _multiply_row,
+    FullAttention: _full_attention,
+    Conv2d: _conv2d,
 }

@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from numpy.typing import NDArray
 
 from golem_host.devices.cpu.lowering import Lowering, Step, Transposed, Vector
+from golem_host.devices.cpu.slices import Slices
 from golem_host.devices.cpu.together import together
 from golem_host.devices.plan import ALIGNMENT, plan, size_of
 from golem_host.ops.recording import DTYPES, Recording, Ref
@@ -16,6 +18,28 @@ from golem_host.weights.tensor import Tensor
 
 if TYPE_CHECKING:
     from golem_host.devices.cpu.backend import CpuBackend
+
+
+@dataclass(frozen=True)
+class Native:
+    """Native commands that follow each other, and the steps they were made of."""
+
+    commands: Any
+    steps: Sequence[Step]
+
+
+def steps_of(backend: CpuBackend, recording: Recording) -> list[Step]:
+    """What the commands of a recording become on this processor, in their order."""
+    lowering = Lowering(backend.kernels, backend.resident)
+    for command in recording.commands:
+        lowering.lower(command)
+    return together(lowering.steps)
+
+
+def kept_of(recording: Recording) -> list[Ref]:
+    """The tensors that are readable after a replay."""
+    named = recording.names.values() if recording.keep_names else ()
+    return [*recording.outputs.values(), *named]
 
 
 class Program:
@@ -28,15 +52,9 @@ class Program:
         self._backend = backend
         self._recording = recording
         self._axes = {axis: index for index, axis in enumerate(recording.axes)}
-        lowering = Lowering(backend.kernels, backend.resident)
-        for command in recording.commands:
-            lowering.lower(command)
-        self._steps = together(lowering.steps)
-        kept = list(recording.outputs.values())
-        if recording.keep_names:
-            kept += recording.names.values()
+        self._steps = steps_of(backend, recording)
         inputs = {ref: _empty(size_of(ref)) for ref in recording.inputs.values()}
-        offsets, size = plan(self._steps, kept, outside=inputs)
+        offsets, size = plan(self._steps, kept_of(recording), outside=inputs)
         arena = _empty(size)
         self._memory: dict[Ref, NDArray[np.uint8]] = dict(inputs)
         self._memory |= {ref: arena[at : at + size_of(ref)] for ref, at in offsets.items()}
@@ -45,21 +63,28 @@ class Program:
         self._outputs = {name: (self._array(ref), self._axes[ref.axis]) for name, ref in recording.outputs.items()}
         self._live = np.zeros(max(1, len(self._axes)), np.int64)
         self._keep_alive: list[Any] = []
-        self._stretches = self._compile()
+        self.stretches = self._compile()
 
     def run(self, live: Mapping[str, int]) -> None:
         """Replay with that many live rows on each axis, by name. Raises ValueError for a count over the capacity."""
-        for index, axis in enumerate(self._recording.axes):
-            rows = live[axis.name]
-            if not 0 <= rows <= axis.capacity:
-                raise ValueError(f"{rows} rows on axis {axis.name!r}, which was recorded for {axis.capacity}")
-            self._live[index] = rows
-        for stretch in self._stretches:
+        self._set_live(live)
+        for stretch in self.stretches:
             if isinstance(stretch, Step):
-                self._run_twin(stretch)
+                self.run_twin(stretch)
             else:
-                commands, count = stretch
-                self._backend.pool.run(commands, count, self._live_pointer)
+                self.run_native(stretch.commands, len(stretch.steps))
+
+    def slices(self, live: Mapping[str, int]) -> Slices:
+        """The same replay in pieces, between which other programs of the device may run. Raises as `run` does."""
+        self._set_live(live)
+        return Slices(self)
+
+    def run_native(self, commands: Any, count: int) -> None:
+        self._backend.pool.run(commands, count, self._live_pointer)
+
+    def live_rows(self, step: Step) -> int:
+        """How many rows a step is for, as the replay was told."""
+        return int(self._live[self._axes[step.axis]])
 
     def output(self, name: str) -> NDArray[Any]:
         """The live rows of an output, as a view that the next replay overwrites."""
@@ -72,23 +97,30 @@ class Program:
             raise ValueError("intermediates are readable only in recordings made with keep_names=True")
         return self._rows(self._recording.names[name]).copy()
 
+    def _set_live(self, live: Mapping[str, int]) -> None:
+        for index, axis in enumerate(self._recording.axes):
+            rows = live[axis.name]
+            if not 0 <= rows <= axis.capacity:
+                raise ValueError(f"{rows} rows on axis {axis.name!r}, which was recorded for {axis.capacity}")
+            self._live[index] = rows
+
     # Compilation
 
-    def _compile(self) -> list[Any]:
-        stretches: list[Any] = []
+    def _compile(self) -> list[Native | Step]:
+        stretches: list[Native | Step] = []
         native: list[Step] = []
         for step in [*self._steps, None]:
             if step is not None and step.command is None:
                 native.append(step)
                 continue
             if native:
-                stretches.append((self._native(native), len(native)))
+                stretches.append(Native(self._native(native), native))
                 native = []
             if step is not None:
                 stretches.append(step)
         if self._backend.kernels is not None:
-            ffi = self._backend.kernels.ffi
-            self._live_pointer = ffi.cast("int64_t *", self._live.ctypes.data)
+            self.ffi = self._backend.kernels.ffi
+            self._live_pointer = self.ffi.cast("int64_t *", self._live.ctypes.data)
         return stretches
 
     def _native(self, steps: list[Step]) -> Any:
@@ -142,7 +174,7 @@ class Program:
 
     # Twins
 
-    def _run_twin(self, step: Step) -> None:
+    def run_twin(self, step: Step) -> None:
         import torch
 
         assert step.command is not None

@@ -20,6 +20,7 @@ from golem_host.ops.linear import Linear
 from golem_host.ops.recording import Recording
 from golem_host.weights.pages import drop_pages
 from golem_host.weights.tensor import Tensor
+from golem_host.weights.types import GgmlType
 
 ALIGNMENT = 64
 """Bytes: re-laid weights begin at a cache line."""
@@ -51,6 +52,10 @@ class ResidentWeights:
         self._threads = threads
         self._held: WeakKeyDictionary[Tensor, Resident] = WeakKeyDictionary()
 
+    def hold(self, tensor: Tensor, held: Resident) -> None:
+        """Say where a weight lies that somebody else brought into memory."""
+        self._held[tensor] = held
+
     def get(self, tensor: Tensor) -> Resident:
         """The weight where it lies in memory, else where it lies in the file."""
         return self._held.get(tensor) or Resident(tensor.data, laid=False)
@@ -70,7 +75,7 @@ class ResidentWeights:
         with self._kernels.pool(self._threads) as pool:
             for tensor in wanted:
                 size = self._size(tensor)
-                held = Resident(arena[at : at + size], laid=self._laid_bytes(tensor) > 0)
+                held = Resident(arena[at : at + size], laid=self._laid(tensor) > 0)
                 self._bring(pool.run, tensor, held)
                 self._held[tensor] = held
                 drop_pages(tensor.data)
@@ -79,21 +84,33 @@ class ResidentWeights:
                 progress(done / total)
 
     def _bring(self, run: Callable[..., None], tensor: Tensor, held: Resident) -> None:
-        if not held.laid:
+        if held.laid:
+            self.lay(run, tensor, held.data)
+        else:
             held.data[: tensor.nbytes] = tensor.data
-            return
+
+    def lay(self, run: Callable[..., None], tensor: Tensor, place: NDArray[np.uint8]) -> None:
+        """Write a matrix to `place` in the kernels' order; `run` is that of a pool of compute threads."""
         ffi = self._kernels.ffi
         command = ffi.new("golem_cmd *", {"op": Op.LAY, "axis": -1, "rows": _rows(tensor)})
-        command.p[0] = ffi.cast("void *", held.data.ctypes.data)
+        command.p[0] = ffi.cast("void *", place.ctypes.data)
         command.p[1] = ffi.cast("void *", tensor.data.ctypes.data)
         command.i[0], command.i[1] = tensor.shape[-1], tensor.type
         run(command, 1, ffi.NULL)
 
     def _size(self, tensor: Tensor) -> int:
-        size = self._laid_bytes(tensor) or tensor.nbytes
+        size = self._laid(tensor) or tensor.nbytes
         return -(-size // ALIGNMENT) * ALIGNMENT
 
-    def _laid_bytes(self, tensor: Tensor) -> int:
+    def tile_rows(self, kind: GgmlType) -> int:
+        """Rows that are laid together; 0 where the type stays as stored."""
+        return self._kernels.tile_rows(kind)
+
+    def laid_bytes(self, kind: GgmlType, rows: int, columns: int) -> int:
+        """Bytes of a matrix when re-laid, 0 where it stays as stored."""
+        return self._kernels.laid_bytes(kind, rows, columns) if self._kernels.act_kind(kind) >= 0 else 0
+
+    def _laid(self, tensor: Tensor) -> int:
         """Bytes when re-laid, 0 where it stays as stored: experts' matrices must each be whole tiles."""
         height = self._kernels.tile_rows(tensor.type)
         if not height or (len(tensor.shape) == 3 and tensor.shape[1] % height):

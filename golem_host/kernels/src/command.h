@@ -97,6 +97,8 @@ int run_lay(const Command &c);
 int run_layer_norm(const Command &c);
 int run_text_attn(const Command &c);
 int run_mean(const Command &c);
+int run_full_attn(const Command &c);
+int run_conv2d(const Command &c);
 
 // About how many nanoseconds one core takes for one weight row of `bytes` times `columns` activation rows of k values.
 double product_ns(int64_t bytes, int64_t k, int64_t columns);

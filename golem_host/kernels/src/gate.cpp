@@ -64,6 +64,15 @@ void gate_elu(float *out, const float *gate, const float *up, int64_t n) {
   }
 }
 
+void gate_gelu_tanh(float *out, const float *gate, const float *up, int64_t n) {
+  for (int64_t i = 0; i < n; i += kWidth) {
+    const vf x = load_part(gate + i, n - i);
+    // 0.5 (1 + tanh u) = sigmoid(2 u), u = sqrt(2 / pi) (x + 0.044715 x^3)
+    const vf twice = set1(1.5957691216057308f) * fma(x * x * x, set1(0.044715f), x);
+    put(out, x * sigmoid(twice), up, i, n);
+  }
+}
+
 void gate_relu(float *out, const float *gate, const float *up, int64_t n) {
   for (int64_t i = 0; i < n; i += kWidth) {
     const vf x = load_part(gate + i, n - i);

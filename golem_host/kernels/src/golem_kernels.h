@@ -193,7 +193,20 @@ enum golem_op {
    * p: 0 out, 1 x f32[R,steps,n], 2 state f32[slots,past,n], 3 taken int32[slots], 4 slot int32[R], 5 position int32[R].
    * i: 0 n, 1 steps (a multiple of stride), 2 taps (more than stride), 3 stride, 4 slots (1..2^20), 5 one for copies of the first
    *    step before it, else 0. */
-  GOLEM_OP_WINDOWS = 31
+  GOLEM_OP_WINDOWS = 31,
+  /* out f32[R,heads,hd] = softmax(scale * q . k) v over all rows of k and v, or up to the query's own. Head h reads kv head
+   * h / (heads / kv_heads). Scores are summed over the dimensions in their order, values over the rows in theirs.
+   * p: 0 out, 1 q f32[R,heads,hd], 2 k f32[keys,kv_heads,hd], 3 v (like k).
+   * i: 0 heads, 1 kv_heads, 2 hd (up to 1024), 3 axis whose live count is the number of keys, or -1, 4 that number when i[3] < 0,
+   *    5 the row among the keys that q begins at, 6 one where rows after a query's own are not seen, else 0.
+   * f: 0 scale.  No keys, or queries past them where rows are not seen: GOLEM_E_INDEX, nothing written. */
+  GOLEM_OP_FULL_ATTN = 32,
+  /* out f32[R,m]: R pixels of the 3 x 3 convolution, padded by zeros, of an image whose pixels are the rows of x, line by line.
+   * p: 0 out, 1 x f32[pixels,c], 2 W f32[m,3,3,c] (line, column, channel), 3 bias f32[m] or NULL.
+   * i: 0 m, 1 c, 2 width (pixels and R are whole lines), 3 axis whose live count is the number of pixels, or -1,
+   *    4 that number when i[3] < 0, 5 the pixel that out begins at (a line's first).
+   * Lines that are not there: GOLEM_E_INDEX, nothing written. */
+  GOLEM_OP_CONV2D = 33
 };
 
 enum golem_act {      /* how one row of n activations is stored; the bytes are private to the library */
@@ -222,7 +235,8 @@ enum golem_gate {
   GOLEM_GATE_SIGMOID = 2,
   GOLEM_GATE_GELU_ERF = 3, /* x times the normal distribution function */
   GOLEM_GATE_RELU = 4,
-  GOLEM_GATE_ELU = 5 /* x above 0, else e^x - 1 */
+  GOLEM_GATE_ELU = 5, /* x above 0, else e^x - 1 */
+  GOLEM_GATE_GELU_TANH_F32 = 6 /* the tanh form without rounding */
 };
 
 enum golem_weighting { /* of a row's router logits */

@@ -21,12 +21,15 @@ void attend_weights(const Attention &attention, const Tile &tile, int64_t query)
 void attend_values(const Attention &attention, const Tile &tile, int64_t begin, int64_t end);
 void attend_text(const TextAttention &attention, const TextTile &tile, float *memory);
 int64_t text_attention_floats(const TextTile &tile, int64_t hd);
+void convolve_image(const ImageConv &conv, const ImageTile &tile, float *memory);
+int64_t image_conv_floats(int64_t c);
 bool block_maxima(const float *x, int64_t n, float *maxima);
 int64_t collect(const float *x, int64_t begin, int64_t end, float floor, int32_t *index, int64_t *count, int64_t room);
 void gate_silu(float *out, const float *gate, const float *up, int64_t n);
 void gate_gelu(float *out, const float *gate, const float *up, int64_t n);
 void gate_gelu_erf(float *out, const float *gate, const float *up, int64_t n);
 void gate_sigmoid(float *out, const float *gate, const float *up, int64_t n);
+void gate_gelu_tanh(float *out, const float *gate, const float *up, int64_t n);
 void gate_relu(float *out, const float *gate, const float *up, int64_t n);
 void gate_elu(float *out, const float *gate, const float *up, int64_t n);
 void add(float *out, const float *a, const float *b, int64_t n);

@@ -38,12 +38,16 @@ void fill(Kernels &table) {
   table.attend_values = attend_values;
   table.attend_text = attend_text;
   table.text_attention_floats = text_attention_floats;
+  table.convolve_image = convolve_image;
+  table.image_conv_floats = image_conv_floats;
+  table.image_tile_outputs = kFloatRows;
   table.block_maxima = block_maxima;
   table.collect = collect;
   table.gate_silu = gate_silu;
   table.gate_gelu = gate_gelu;
   table.gate_gelu_erf = gate_gelu_erf;
   table.gate_sigmoid = gate_sigmoid;
+  table.gate_gelu_tanh = gate_gelu_tanh;
   table.gate_relu = gate_relu;
   table.gate_elu = gate_elu;
   table.add = add;

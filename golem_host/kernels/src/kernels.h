@@ -6,6 +6,7 @@
 #include "attention.h"
 #include "blocks.h"
 #include "golem_kernels.h"
+#include "image_conv.h"
 #include "text_attention.h"
 
 namespace golem {
@@ -74,6 +75,10 @@ struct Kernels {
   // Queries begin..end of a text and one head over all its keys; memory: text_attention_floats.
   void (*attend_text)(const TextAttention &attention, const TextTile &tile, float *memory);
   int64_t (*text_attention_floats)(const TextTile &tile, int64_t hd);
+  // Some outputs (a multiple of image_tile_outputs on) of some lines of an image; memory: image_conv_floats.
+  void (*convolve_image)(const ImageConv &conv, const ImageTile &tile, float *memory);
+  int64_t (*image_conv_floats)(int64_t c);
+  int64_t image_tile_outputs;
   // The largest of every kMaximaBlock values of x[n], NaN below all; whether every value is finite.
   bool (*block_maxima)(const float *x, int64_t n, float *maxima);
   // Appends the indices in begin..end of values of at least `floor` to index[*count..room), as far as there is surely room;
@@ -84,6 +89,7 @@ struct Kernels {
   void (*gate_gelu)(float *out, const float *gate, const float *up, int64_t n);
   void (*gate_gelu_erf)(float *out, const float *gate, const float *up, int64_t n);
   void (*gate_sigmoid)(float *out, const float *gate, const float *up, int64_t n);
+  void (*gate_gelu_tanh)(float *out, const float *gate, const float *up, int64_t n);  // in float32
   void (*gate_relu)(float *out, const float *gate, const float *up, int64_t n);
   void (*gate_elu)(float *out, const float *gate, const float *up, int64_t n);
   void (*add)(float *out, const float *a, const float *b, int64_t n);

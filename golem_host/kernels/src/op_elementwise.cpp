@@ -73,7 +73,7 @@ int run_layer_norm(const Command &c) {
 int run_gate(const Command &c) {
   const int64_t n = c.i(0), act = c.i(1);
   if (!c.pointers(2)) return GOLEM_E_NULL;
-  if (act < GOLEM_GATE_SILU || act > GOLEM_GATE_ELU) return GOLEM_E_TYPE;
+  if (act < GOLEM_GATE_SILU || act > GOLEM_GATE_GELU_TANH_F32) return GOLEM_E_TYPE;
   if (!sizes_fit(n)) return GOLEM_E_SHAPE;
   const Kernels &table = kernels();
   const auto fn = act == GOLEM_GATE_SILU        ? table.gate_silu
@@ -81,7 +81,8 @@ int run_gate(const Command &c) {
                   : act == GOLEM_GATE_SIGMOID   ? table.gate_sigmoid
                   : act == GOLEM_GATE_GELU_ERF  ? table.gate_gelu_erf
                   : act == GOLEM_GATE_RELU      ? table.gate_relu
-                                                : table.gate_elu;
+                  : act == GOLEM_GATE_ELU       ? table.gate_elu
+                                                : table.gate_gelu_tanh;
   const float *up = c.in<float>(2);
   c.share(c.rows, 1.0 * static_cast<double>(n), [&](int64_t begin, int64_t end) {
     fn(c.out<float>(0) + begin * n, c.in<float>(1) + begin * n, up == nullptr ? nullptr : up + begin * n, (end - begin) * n);

@@ -1,4 +1,4 @@
-// Commands over texts that lie one after the other in a pass: attention within each, and means of their rows.
+// Attention of float rows, over all rows or within texts that lie one after the other in a pass; means of a text's rows.
 #include <atomic>
 #include <cstring>
 
@@ -33,6 +33,32 @@ double cost_of(const TextTile &t, int64_t hd) {
   return keys * static_cast<double>(hd) * (0.3 + 0.04 * queries) + keys * queries;
 }
 
+// All heads of `count` tiles; their rows of q and k are there.
+int attend(const Command &c, const TextAttention &a, const TextTile *tiles, int64_t count) {
+  int64_t floats = 0;
+  double cost = 0;
+  for (int64_t i = 0; i < count; i++) {
+    const int64_t wanted = kernels().text_attention_floats(tiles[i], a.hd);
+    if (wanted > floats) floats = wanted;
+    cost += cost_of(tiles[i], a.hd);
+  }
+  std::atomic<bool> short_of_memory{false};
+  c.share(count * a.heads, cost / static_cast<double>(count), [&](int64_t begin, int64_t end) {
+    thread_local Scratch<float> memory;
+    float *mine = memory.of(floats);
+    if (mine == nullptr) {
+      short_of_memory = true;
+      return;
+    }
+    for (int64_t item = begin; item < end; item++) {
+      TextTile tile = tiles[item / a.heads];
+      tile.head = item % a.heads;
+      kernels().attend_text(a, tile, mine);
+    }
+  });
+  return short_of_memory ? GOLEM_E_MEMORY : GOLEM_OK;
+}
+
 }  // namespace
 
 int run_text_attn(const Command &c) {
@@ -43,29 +69,27 @@ int run_text_attn(const Command &c) {
   TextTile *tiles = scratch.of(c.rows);
   if (tiles == nullptr) return GOLEM_E_MEMORY;
   const int64_t count = cut(c.in<int32_t>(4), c.rows, window, tiles);
-  int64_t floats = 0;
-  double cost = 0;
-  for (int64_t i = 0; i < count; i++) {
-    const int64_t wanted = kernels().text_attention_floats(tiles[i], hd);
-    if (wanted > floats) floats = wanted;
-    cost += cost_of(tiles[i], hd);
+  const TextAttention a{c.in<float>(1), c.in<float>(2), c.in<float>(3), c.out<float>(0), heads, heads, hd, c.f(0), window, false, 0};
+  return attend(c, a, tiles, count);
+}
+
+int run_full_attn(const Command &c) {
+  const int64_t heads = c.i(0), kv_heads = c.i(1), hd = c.i(2), axis = c.i(3), first = c.i(5), causal = c.i(6);
+  if (!c.pointers(4) || (axis >= 0 && c.live == nullptr)) return GOLEM_E_NULL;
+  if (!sizes_fit(heads, kv_heads, hd) || hd > kMaxHeadDim || heads % kv_heads != 0 || causal < 0 || causal > 1)
+    return GOLEM_E_SHAPE;
+  const int64_t keys = axis >= 0 ? c.live[axis] : c.i(4);
+  if (keys < 1 || first < 0 || (causal == 1 && first > keys - c.rows)) return GOLEM_E_INDEX;
+  thread_local Scratch<TextTile> scratch;
+  TextTile *tiles = scratch.of((c.rows + kTileQueries - 1) / kTileQueries);
+  if (tiles == nullptr) return GOLEM_E_MEMORY;
+  int64_t count = 0;
+  for (int64_t at = 0; at < c.rows; at += kTileQueries) {
+    const int64_t last = at + kTileQueries < c.rows ? at + kTileQueries : c.rows;
+    tiles[count++] = {0, causal == 1 ? first + last : keys, at, last, 0};
   }
-  const TextAttention a{c.in<float>(1), c.in<float>(2), c.in<float>(3), c.out<float>(0), heads, hd, c.f(0), window};
-  std::atomic<bool> short_of_memory{false};
-  c.share(count * heads, cost / static_cast<double>(count), [&](int64_t begin, int64_t end) {
-    thread_local Scratch<float> memory;
-    float *mine = memory.of(floats);
-    if (mine == nullptr) {
-      short_of_memory = true;
-      return;
-    }
-    for (int64_t item = begin; item < end; item++) {
-      TextTile tile = tiles[item / heads];
-      tile.head = item % heads;
-      kernels().attend_text(a, tile, mine);
-    }
-  });
-  return short_of_memory ? GOLEM_E_MEMORY : GOLEM_OK;
+  const TextAttention a{c.in<float>(1), c.in<float>(2), c.in<float>(3), c.out<float>(0), heads, kv_heads, hd, c.f(0), 0, causal == 1, first};
+  return attend(c, a, tiles, count);
 }
 
 int run_mean(const Command &c) {

@@ -41,9 +41,11 @@ int (*const kOps[])(const Command &) = {
     golem::run_temperature,
     golem::run_hadamard,
     golem::run_windows,
+    golem::run_full_attn,
+    golem::run_conv2d,
 };
 constexpr int32_t kOpCount = sizeof kOps / sizeof kOps[0];
-static_assert(kOpCount == GOLEM_OP_WINDOWS + 1, "one entry per opcode");
+static_assert(kOpCount == GOLEM_OP_CONV2D + 1, "one entry per opcode");
 
 }  // namespace
 

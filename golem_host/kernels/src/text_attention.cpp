@@ -1,4 +1,4 @@
-// Attention of some queries of a text over its rows, one head: two products with panels (panel.h), of the keys and of
+// Attention of some queries over a range of rows, one head: two products with panels (panel.h), of the keys and of
 // the values, and a softmax between them. Both sums are taken in one lane, in the order of the dimensions and of the rows.
 #include "text_attention.h"
 
@@ -50,19 +50,20 @@ int64_t text_attention_floats(const TextTile &t, int64_t hd) {
 }
 
 void attend_text(const TextAttention &a, const TextTile &t, float *memory) {
-  const int64_t stride = a.heads * a.hd, at = t.first * stride + t.head * a.hd, queries = t.end - t.begin;
-  const int64_t from = t.begin * stride + t.head * a.hd, width = whole_panels(t.rows);
+  const int64_t stride = a.kv_heads * a.hd, at = t.first * stride + t.head / (a.heads / a.kv_heads) * a.hd;
+  const int64_t q_stride = a.heads * a.hd, from = t.begin * q_stride + t.head * a.hd;
+  const int64_t queries = t.end - t.begin, width = whole_panels(t.rows);
   float *const weights = memory, *panel = weights + queries * width;
   for (int64_t key = 0; key < t.rows; key += kPanelWidth, panel += kPanelWidth * a.hd) {
     const auto *rows = reinterpret_cast<const uint8_t *>(a.k + at + key * stride);
     transpose_rows<Float32>(rows, stride * 4, t.rows - key, 0, a.hd, panel);
-    multiply(panel, a.hd, a.q + from, stride, queries, {weights + key, width, kPanelWidth, true, nullptr});
+    multiply(panel, a.hd, a.q + from, q_stride, queries, {weights + key, width, kPanelWidth, true, nullptr});
   }
   for (int64_t j = 0; j < queries; j++) {
-    const int64_t own = t.begin + j - t.first;
+    const int64_t own = a.own + t.begin + j - t.first;
     const bool all = a.window == 0 || a.window >= t.rows;
     const int64_t begin = all || own < a.window ? 0 : own - a.window;
-    const int64_t end = all || t.rows - own <= a.window ? t.rows : own + a.window + 1;
+    const int64_t end = a.causal ? own + 1 : all || t.rows - own <= a.window ? t.rows : own + a.window + 1;
     softmax(weights + j * width, t.rows, begin, end, a.scale);
   }
   for (int64_t i = 0; i < a.hd; i += kPanelWidth, panel += kPanelWidth * t.rows) {
@@ -72,7 +73,7 @@ void attend_text(const TextAttention &a, const TextTile &t, float *memory) {
         const float *value = a.v + at + row * stride + i + j;
         store(panel + row * kPanelWidth + j, j < n ? load_part(value, n - j) : zero());
       }
-    multiply(panel, t.rows, weights, width, queries, {a.out + from + i, stride, n, true, nullptr});
+    multiply(panel, t.rows, weights, width, queries, {a.out + from + i, q_stride, n, true, nullptr});
   }
 }
 

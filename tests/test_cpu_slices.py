@@ -1,0 +1,129 @@
+"""Replays in pieces, and weights that take each other's place in memory."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import pytest
+
+from golem_host import ops
+from golem_host.devices.cpu import CpuBackend
+from golem_host.kernels import library
+from golem_host.ops import Recording
+from golem_host.weights.tensor import Tensor
+from golem_host.weights.types import GgmlType
+from ops_checks import activations, weight
+
+KINDS = ["F32", "BF16", "Q8_0", "Q4_K"]
+
+
+@pytest.fixture(scope="module", params=["laid", "as stored", "twins"])
+def backend(request: pytest.FixtureRequest) -> CpuBackend:
+    if request.param != "twins" and library.load() is None:
+        pytest.skip("the native kernels were not built")
+    return CpuBackend(threads=2, native=request.param != "twins", repack=request.param == "laid")
+
+
+def layer(weights: dict[str, Tensor], rows: int) -> Recording:
+    """Products that run together, rows that read all rows, images, and a step that is a torch function."""
+    quantized = weights["w"].type.name.startswith("Q")
+    recording = Recording()
+    x = recording.input("x", recording.axis("rows", rows), 256, dtype="f32")
+    a, b = (ops.linear(x, weights[name], rounds=quantized) for name in "wu")
+    a = ops.swiglu(ops.add_row(a, weights["bias"]), a)
+    heads = b.reshape(3, 32)
+    recording.output("attended", ops.full_attention(heads, heads, heads, scale=0.1, causal=True))
+    doubled = ops.torch_op(lambda values: values * 2, a, axis=a.axis, shape=a.shape)
+    recording.output("image", ops.conv2d(ops.narrow(doubled, 0, 8), weights["image"], width=10))
+    return recording
+
+
+def sources(kind: str, seed: int) -> dict[str, Tensor]:
+    return {
+        "w": weight(kind, 200, 256, seed=seed),
+        "u": weight(kind, 96, 256, seed=seed + 1),
+        "bias": weight("F32", 200, seed=seed + 2),
+        "image": weight("F32", 8, 3, 3, 8, seed=seed + 3),
+    }
+
+
+def stage(backend: CpuBackend, kind: str) -> Any:
+    return backend.stage({name: (each.type, each.shape) for name, each in sources(kind, 0).items()})
+
+
+def bring(staged: Any, weights: dict[str, Tensor]) -> None:
+    for name, each in weights.items():
+        if len(each.shape) == 2:
+            step = staged.part_rows(name, 20_000)
+            for first in range(0, each.shape[0], step):
+                staged.bring(name, first, each.part(first, min(step, each.shape[0] - first)))
+        else:
+            staged.put(name, each.float32())
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_pieces_equal_one_go_and_staged_weights_their_sources(backend: CpuBackend, kind: str) -> None:
+    x = activations(200, 256)
+    staged = stage(backend, kind)
+    recording = layer(staged.tensors, 200)
+    program = backend.compile(recording)
+    program.inputs["x"][:] = x
+    for seed in (0, 10):  # a second layer's in the place of the first's
+        bring(staged, sources(kind, seed))
+        slices = program.slices({"rows": 190})
+        pieces = 0
+        while not slices.done:
+            slices.advance(0.0)
+            pieces += 1
+        assert pieces >= len(recording.commands) - 1
+        expected = backend.compile(layer(sources(kind, seed), 200))
+        expected.inputs["x"][:] = x
+        expected.run({"rows": 190})
+        for name in recording.outputs:
+            np.testing.assert_array_equal(program.output(name), expected.output(name))
+
+
+def test_long_commands_are_cut(backend: CpuBackend) -> None:
+    if backend.kernels is None:
+        pytest.skip("torch twins are not cut")
+    recording = layer(sources("F32", 0), 400)
+    slices = backend.compile(recording).slices({"rows": 400})
+    count = 0
+    while not slices.done:
+        slices.advance(0.0)
+        count += 1
+    assert count > 3 * len(recording.commands)
+
+
+def test_a_copy_of_a_staged_layer(backend: CpuBackend) -> None:
+    first, second = stage(backend, "Q8_0"), stage(backend, "Q8_0")
+    bring(first, sources("Q8_0", 5))
+    second.copy(first)
+    outputs = []
+    for staged in (first, second):
+        program = backend.compile(layer(staged.tensors, 50))
+        program.inputs["x"][:] = activations(50, 256)
+        program.run({"rows": 50})
+        outputs.append(program.output("image").copy())
+    np.testing.assert_array_equal(*outputs)
+
+
+def test_what_does_not_fit_a_place(backend: CpuBackend) -> None:
+    staged = backend.stage({"w": (GgmlType.F16, (64, 32)), "v": (GgmlType.F32, (5,))})
+    assert staged.nbytes >= 64 * 32 * 2 + 20
+    with pytest.raises(ValueError, match="cannot be F32"):
+        staged.bring("w", 0, weight("F32", 64, 32))
+    with pytest.raises(ValueError, match="rows 64 on of w"):
+        staged.bring("w", 64, weight("F16", 1, 32))
+    with pytest.raises(ValueError, match="values of shape"):
+        staged.put("v", np.zeros(6, np.float32))
+
+
+def test_memory_is_told_before_it_is_taken(backend: CpuBackend) -> None:
+    recording = layer(sources("F32", 0), 100)
+    told = backend.bytes_of(recording)
+    program = backend.compile(recording)
+    taken = {id(array.base if array.base is not None else array): array for array in program._memory.values()}
+    assert told >= 100 * 256 * 4
+    assert told >= max(array.nbytes for array in taken.values())
