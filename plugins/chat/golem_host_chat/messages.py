@@ -33,6 +33,8 @@ class Template(Protocol):
     def takes_object_arguments(self) -> bool: ...
     @property
     def wants_short_ids(self) -> bool: ...
+    @property
+    def embeds_results(self) -> bool: ...
 
 
 def prepare_messages(raw: Any, template: Template) -> list[dict[str, Any]]:
@@ -53,6 +55,8 @@ def prepare_messages(raw: Any, template: Template) -> list[dict[str, Any]]:
         raise BadRequest("'messages' is empty: a conversation needs at least one message", param="messages")
     messages = [_message(item, f"messages[{index}]", template) for index, item in enumerate(raw)]
     messages = _pair_results(messages, template)
+    if template.embeds_results:
+        messages = _embed_results(messages)
     if not template.supports_system:
         messages = _merge_system(messages)
     return with_parts(messages) if template.requires_typed_content else messages
@@ -232,6 +236,31 @@ def _pair_results(messages: list[dict[str, Any]], template: Template) -> list[di
 
 def _in_order(results: list[tuple[int, dict[str, Any]]]) -> list[dict[str, Any]]:
     return [message for _, message in sorted(results, key=lambda result: result[0])]
+
+
+def _embed_results(messages: list[dict[str, Any]]) -> list[dict[str, Any]]:
+    """Results as `tool_responses` of the message with their calls, and what the assistant says next as its content:
+    one turn, as the model wrote it (llama.cpp does the same).
+    """
+    embedded: list[dict[str, Any]] = []
+    for message in messages:
+        last = embedded[-1] if embedded else {}
+        responses = last.get("tool_responses")
+        if message["role"] == "tool" and last.get("tool_calls") and not (responses and last["content"]):
+            response = {"name": message.get("name", ""), "response": _json_or_text(message["content"])}
+            embedded[-1] = {**last, "tool_responses": [*(responses or ()), response]}
+        elif responses and message["role"] == "assistant" and not message.get("tool_calls") and not last["content"]:
+            embedded[-1] = {**last, "content": message["content"]}
+        else:
+            embedded.append(message)
+    return embedded
+
+
+def _json_or_text(text: str) -> Any:
+    try:
+        return json.loads(text)
+    except (ValueError, RecursionError):
+        return text
 
 
 def _call_id(id: str | None, count: int, template: Template) -> str:

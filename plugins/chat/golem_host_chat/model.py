@@ -18,7 +18,6 @@ from golem_host.ops import CacheType
 from golem_host.weights.gguf import Gguf, open_gguf
 from golem_host.weights.quantization import quantization_name
 from golem_host.weights.tensor import Tensor
-from golem_host_chat.counts import Counts
 from golem_host_chat.families import Family, family_of
 from golem_host_chat.families.third_party import Brought
 from golem_host_chat.memory import cache_bytes, checkpoint_bytes, state_bytes
@@ -26,6 +25,7 @@ from golem_host_chat.memory import cache_bytes, checkpoint_bytes, state_bytes
 if TYPE_CHECKING:
     from golem_host.devices.device import Device
     from golem_host_chat.runtime import ChatRuntime
+    from golem_host_chat.templates import ChatTemplate
 
 log = logging.getLogger("golem_host.chat")
 
@@ -52,7 +52,6 @@ class ChatModel(Model):
         self.device = device
         self.families = families
         self.name = name or model_name(path)
-        self.counts = Counts()
         self._read(path)
 
     def _read(self, path: Path) -> None:
@@ -150,12 +149,19 @@ class ChatModel(Model):
             log.warning("%s was trained for %d positions; its slots hold no more", self.name, context)
         kv_type = self.cache_type(settings)
         checkpoints = self._granted_checkpoints(settings)
-        return ChatRuntime(
+        runtime = ChatRuntime(
             self, device, settings, context=context, kv_type=kv_type, checkpoints=checkpoints, progress=progress
         )
+        self._show_template(runtime.template)
+        return runtime
 
     def show(self, verbose: bool) -> dict[str, Any]:
+        from golem_host_chat.templates import ChatTemplate, TemplateError
+
         with open_gguf(self.path) as gguf:
+            source = gguf.string("tokenizer.chat_template", None)
+            with suppress(TemplateError):
+                self._show_template(None if source is None else ChatTemplate(source))
             info = {key: _shown(gguf.metadata[key], verbose) for key in gguf.metadata}
             template = info.pop("tokenizer.chat_template", "")
             info.pop("general.name", None)
@@ -168,6 +174,10 @@ class ChatModel(Model):
                 ]
             licence = info.get("general.license")
             return shown if not licence else {**shown, "license": licence}
+
+    def _show_template(self, template: ChatTemplate | None) -> None:
+        """Compiling and trying a template takes too long for every look at a model."""
+        self.capabilities = ("completion", *(template.capabilities if template else ()))
 
     @contextmanager
     def _opened(self, path: Path) -> Iterator[tuple[Gguf, Family]]:

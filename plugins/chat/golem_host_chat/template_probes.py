@@ -50,6 +50,8 @@ class TemplateAbilities:
     """A call's arguments are to be passed as an object; if not, as a JSON string."""
     short_ids: bool
     """Ids of calls must be nine letters and digits (Mistral)."""
+    embedded_results: bool
+    """Results of calls belong to the assistant's own message, as `tool_responses` (earlier templates of Gemma 4)."""
 
 
 def probe(render: Render) -> TemplateAbilities:
@@ -64,6 +66,7 @@ def probe(render: Render) -> TemplateAbilities:
         tool_calls=_shows_calls(probe, objects),
         typed_content=typed,
         object_arguments=objects,
+        embedded_results=_embeds_results(probe, objects),
         short_ids=bool(_called(probe, objects=objects)) and not _called(probe, objects=objects, id="call_0123456789"),
     )
 
@@ -120,3 +123,11 @@ def _takes_objects(probe: _Probe) -> bool:
 def _shows_calls(probe: _Probe, objects: bool) -> bool:
     text = _called(probe, objects=objects)
     return all(part in text for part in ("probe_tool", "PROBE-VALUE", "PROBE-RESULT"))
+
+
+def _embeds_results(probe: _Probe, objects: bool) -> bool:
+    """Whether the template shows results within the assistant's message otherwise than as messages of their own."""
+    response = {"name": "probe_tool", "response": "PROBE-RESULT"}
+    embedded = probe([_USER, {**probe_call(objects=objects), "tool_responses": [response]}], [PROBE_TOOL])
+    before, found, _ = embedded.rpartition("PROBE-RESULT")
+    return bool(found) and before[-16:] + found not in _called(probe, objects=objects)

@@ -139,6 +139,12 @@ class ChatTemplate:
         return probe(lambda messages, tools, further: self._render(messages, tools, True, further))
 
     @property
+    def capabilities(self) -> tuple[str, ...]:
+        """What it adds to a model's completion, in Ollama's words."""
+        tools = ("tools",) if self.call_format is not None else ()
+        return (*tools, "thinking") if self.supports_thinking else tools
+
+    @property
     def supports_thinking(self) -> bool:
         return self.abilities.thinking
 
@@ -161,6 +167,10 @@ class ChatTemplate:
     @property
     def takes_object_arguments(self) -> bool:
         return self.abilities.object_arguments
+
+    @property
+    def embeds_results(self) -> bool:
+        return self.abilities.embedded_results
 
     @property
     def wants_short_ids(self) -> bool:

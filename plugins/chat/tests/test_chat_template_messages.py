@@ -17,6 +17,7 @@ class Abilities:
     requires_typed_content: bool = False
     takes_object_arguments: bool = True
     wants_short_ids: bool = False
+    embeds_results: bool = False
 
 
 def prepared(*messages, **abilities):
@@ -160,6 +161,26 @@ def test_ids_of_nine_characters_where_the_template_demands_them():
     unnamed = prepared(called("f"), wants_short_ids=True)[0]["tool_calls"][0]["id"]
     assert len(unnamed) == 9
     assert unnamed.isalnum()
+
+
+def test_results_within_the_message_of_their_calls_where_the_template_wants_them():
+    messages = prepared(
+        called(f="1", g="2"),
+        {"role": "tool", "tool_call_id": "2", "content": "cold"},
+        {"role": "tool", "tool_call_id": "1", "content": '{"t": 7}'},
+        {"role": "assistant", "content": "Cold."},
+        USER,
+        called(f="3"),
+        {"role": "tool", "tool_call_id": "3", "content": "x"},
+        called(f="4"),
+        embeds_results=True,
+    )
+    assert [message["role"] for message in messages] == ["assistant", "user", "assistant", "assistant"]
+    first, second = {"name": "f", "response": {"t": 7}}, {"name": "g", "response": "cold"}
+    assert messages[0]["tool_responses"] == [first, second]
+    assert [message["content"] for message in messages] == ["Cold.", "hi", "", ""]
+    assert messages[2]["tool_responses"] == [{"name": "f", "response": "x"}]
+    assert "tool_responses" not in messages[3]
 
 
 def test_system_texts_move_to_the_next_user_message_where_there_is_no_system_role():

@@ -23,6 +23,7 @@ from golem_host_chat.plugin import golem_identify, golem_models, golem_settings
 from golem_host_chat.runtime import ChatRuntime
 from golem_host_chat.sampling_params import SamplingParams
 from golem_host_chat.stepper import ChatStepper
+from tool_template import TOOL_TEMPLATE
 
 SETTINGS: dict[str, Any] = {
     "context": 512,
@@ -237,6 +238,32 @@ def test_tokens_the_file_forbids_are_never_drawn(tmp_path: Path, device: Device)
     drawn = _draw(load(tmp_path / "plain.gguf", device), device)
     tiny_gguf(tmp_path / "m.gguf", seed=3, metadata={"tokenizer.ggml.suppress_tokens": [drawn]})
     assert _draw(load(tmp_path / "m.gguf", device), device) != drawn
+
+
+def test_control_tokens_leave_as_text_for_those_who_read_them(tmp_path: Path, device: Device) -> None:
+    runtime = load(tiny_gguf(tmp_path / "m.gguf", "gemma4"), device)
+    token = runtime.tokenizer.vocab.ids[b"<|turn>"]
+    params = SamplingParams(temperature=0.0, logit_bias=((token, 1e9),))
+    for preserve, text in ((frozenset[int](), ""), (frozenset({token}), "<|turn><|turn>")):
+        job = Job(Generation(prompt=[5], max_tokens=2, params=params, preserve=preserve))
+        runtime.lane.submit(job)
+        while job.end is None:
+            device.submit(lambda: None).result()
+        assert (job.value.text, job.value.tokens) == (text, [token, token])
+
+
+def test_capabilities_are_those_of_the_template(tmp_path: Path, device: Device) -> None:
+    model = ChatModel(tiny_gguf(tmp_path / "plain.gguf"))
+    assert model.capabilities == ("completion",)
+    model.show(False)
+    assert model.capabilities == ("completion",)
+    able = tiny_gguf(tmp_path / "able.gguf", metadata={"tokenizer.chat_template": TOOL_TEMPLATE})
+    shown, loaded = ChatModel(able), load(able, device).model
+    shown.show(False)
+    assert shown.capabilities == loaded.capabilities == ("completion", "tools", "thinking")
+    broken = ChatModel(tiny_gguf(tmp_path / "broken.gguf", metadata={"tokenizer.chat_template": "{% if %}"}))
+    broken.show(False)
+    assert broken.capabilities == ("completion",)
 
 
 def test_layers_that_share_keys_and_values_are_not_put_on_two_devices(tmp_path: Path, device: Device) -> None:

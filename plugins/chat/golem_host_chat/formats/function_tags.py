@@ -31,6 +31,8 @@ class FunctionTags:
 
     opener: str
     closer: str
+    own_lines: bool = True
+    """Values stand on lines of their own: the line breaks next to their tags are no part of them."""
     begins_answers: bool = False
     ends_thought: bool = True
 
@@ -82,19 +84,18 @@ class FunctionTags:
             yield from cursor.space()
         return Call.of(name, arguments)
 
-    @staticmethod
-    def _value(cursor: Cursor) -> Step[str]:
-        """The text of a parameter, without the line breaks next to its tags."""
+    def _value(self, cursor: Cursor) -> Step[str]:
+        """The text of a parameter."""
         text = ""
         while True:
             text += yield from cursor.until("</parameter>")
             after = cursor.at
             yield from cursor.space()
             if (yield from cursor.next_is("<parameter=", "</function>")):
-                return text.removeprefix("\n").removesuffix("\n")
+                return text.removeprefix("\n").removesuffix("\n") if self.own_lines else text
             cursor.at = after
             text += "</parameter>"
 
 
 QWEN = FunctionTags("<tool_call>", "</tool_call>")
-SEED = FunctionTags("<seed:tool_call>", "</seed:tool_call>")
+SEED = FunctionTags("<seed:tool_call>", "</seed:tool_call>", own_lines=False)

@@ -10,6 +10,7 @@ from golem_host_chat.formats.base import MAX_DEPTH, Call, Malformed, Tools, pars
 from golem_host_chat.formats.cursor import Cursor, Step
 
 _OPENER, _CLOSER, _QUOTE = "<|tool_call>", "<tool_call|>", '<|"|>'
+TURN_BEGIN, TURN_END = "<|turn>model\n", "<turn|>\n"
 _NAME = re.compile(r"[^{}\s]+")
 _KEY = re.compile(r"[^:{}\[\],\s]+")
 _WORD = re.compile(r"[^,{}\[\]\s]+")

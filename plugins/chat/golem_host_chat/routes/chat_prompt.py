@@ -7,6 +7,7 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
 from golem_host.errors import BadRequest
+from golem_host_chat.formats.gemma4 import GEMMA4, TURN_BEGIN, TURN_END
 from golem_host_chat.messages import prepare_messages
 from golem_host_chat.routes.context_limit import encode_within
 from golem_host_chat.routes.reading import Reading
@@ -91,6 +92,8 @@ def render_conversation(runtime: ChatRuntime, messages: Any, framing: Framing, *
         enable_thinking=framing.thinking,
         kwargs=framing.kwargs,
     )
+    if framing.add_generation_prompt and template.call_format is GEMMA4 and text.endswith(TURN_END):
+        text += TURN_BEGIN  # the template opens no turn after results of calls that followed on text
     reading = _reading(runtime, template, framing, text, prefill or "")
     text += prefill or ""
     # Where encoding adds BOS and EOS by itself, those the template wrote would be there twice.
