@@ -29,7 +29,7 @@ from golem_host.errors import (
     Unprocessable,
     UsageError,
 )
-from golem_host.hookspecs import API, DemoModel, Identified, Route, Workload, hookimpl, hookspec
+from golem_host.hookspecs import API, DemoModel, Identified, Metric, Route, Workload, hookimpl, hookspec
 
 if TYPE_CHECKING:
     from golem_host.host import Host
@@ -53,6 +53,7 @@ __all__ = [
     "Job",
     "JobCancelled",
     "Lane",
+    "Metric",
     "Model",
     "ModelFileError",
     "NotFound",

@@ -12,7 +12,7 @@ from litestar.handlers import HTTPRouteHandler
 
 from golem_host.errors import PluginError, Unavailable
 from golem_host.hookspecs import Route
-from golem_host.http import health, known_routes, models, root
+from golem_host.http import health, known_routes, metrics, models, root
 from golem_host.http.disconnect import ClientLeft
 from golem_host.http.envelopes import DIALECTS, as_request_error, error_response
 from golem_host.http.policy import Policy
@@ -58,7 +58,7 @@ def build_app(host: Host) -> Litestar:
 
 def route_table(host: Host) -> list[tuple[str, Route]]:
     """Who serves what: the host's own routes and those of the enabled plugins. Raises PluginError for duplicates."""
-    table = [(OWN, route) for route in (*root.ROUTES, *health.routes(), *models.ROUTES)]
+    table = [(OWN, route) for route in (*root.ROUTES, *health.routes(), *models.ROUTES, *metrics.ROUTES)]
     for plugin, routes in host.plugins.each("golem_routes"):
         table += [(f"plugin {plugin}", route) for route in routes]
     claimed: dict[tuple[str, str], str] = {}

@@ -31,6 +31,7 @@ import pluggy
 from golem_host.config import Setting, Settings
 
 if TYPE_CHECKING:
+    from golem_host.host import Host
     from golem_host.plugins import PluginSet
     from golem_host.registry import Model, Runtime
 
@@ -120,6 +121,20 @@ class Workload:
     amount: Callable[[Sequence[Any]], float]
 
 
+@dataclass(frozen=True)
+class Metric:
+    """One figure of `/metrics`, in Prometheus' terms.
+
+    `kind` is `counter` (only grows; its name ends with `_total`) or `gauge`; units are seconds and bytes. `samples` are
+    labels and value.
+    """
+
+    name: str
+    kind: str
+    help: str
+    samples: Sequence[tuple[Mapping[str, str], float]]
+
+
 @hookspec
 def golem_settings() -> Sequence[Setting]:
     """The plugin's own settings: flags, environment names, TOML keys.
@@ -171,5 +186,15 @@ def golem_bench(model: Model, runtime: Runtime, settings: Settings) -> Sequence[
     Called by `golem-host bench` on the event loop while nothing else uses the model. Sizes that do not fit the settings
     (a slot's context) are made smaller, and the workload's name says so. A model of a plugin without this hook is
     loaded and not timed.
+    """
+    raise NotImplementedError
+
+
+@hookspec
+def golem_metrics(host: Host) -> Sequence[Metric]:
+    """Figures of the plugin's own. Those of lanes (queue, passes, requests in a pass) the host counts by itself.
+
+    Called on the event loop at every scrape: figures are counted where they come about and only read here. What it
+    raises is a fault of the plugin, logged, and the figures are missing.
     """
     raise NotImplementedError

@@ -18,6 +18,7 @@ from golem_host.digests import DigestCache
 from golem_host.errors import BadRequest, InternalError, ModelFileError, NotFound, OperatorError
 from golem_host.http.known_routes import routes_of
 from golem_host.lanes.lane import Lane
+from golem_host.lanes.tally import Tally
 
 log = logging.getLogger("golem_host.registry")
 
@@ -105,6 +106,8 @@ class Resident:
         self.users = 0
         self.loading = False
         self.load_seconds = 0.0
+        self.tally = Tally()
+        """What its lanes have done, the present one and those before."""
         self.keep: float | None = None
         """Seconds it stays after its last request, as the request that came last said; None: for ever."""
         self.expires_at: float | None = None
@@ -244,6 +247,7 @@ class Registry:
 
         def work() -> Runtime:
             runtime = model.load(device, self._settings, _progress(model))
+            runtime.lane.tally = resident.tally
             device.attach(runtime.lane)
             return runtime
 

@@ -70,6 +70,11 @@ class Job(Generic[Request]):
         if self.started is None:
             self.started = time.monotonic()
 
+    @property
+    def waited(self) -> float:
+        """Seconds it was in the queue, or is so far."""
+        return (time.monotonic() if self.started is None else self.started) - self.created
+
     def emit(self, event: Any) -> None:
         """Post one event; dropped once the job ended or was cancelled, and when its reader waits for the end only."""
         with self._lock:

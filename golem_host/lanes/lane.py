@@ -12,6 +12,7 @@ from typing import Any
 
 from golem_host.errors import DeviceFailed, Overloaded, RequestError, Unavailable
 from golem_host.lanes.job import Job
+from golem_host.lanes.tally import Tally
 
 log = logging.getLogger("golem_host.lanes")
 
@@ -38,6 +39,8 @@ class Lane(ABC):
         self.failed: BaseException | None = None
         """Why this lane can no longer answer; health turns red with it."""
         self.passes = 0
+        self.tally = Tally()
+        """For `/metrics`; the registry puts that of the model's earlier lanes in its place."""
         self._queue: deque[Job[Any]] = deque()
         self._lock = threading.Lock()
         self._closed: RequestError | None = None
@@ -52,6 +55,7 @@ class Lane(ABC):
                 raise self._closed
             waiting = self._drop_cancelled()
             if waiting >= self.queue_limit:
+                self.tally.refused += 1
                 raise Overloaded(
                     f"server busy: {waiting} requests are waiting for {self.name}, the most its queue holds; try again"
                 )
@@ -122,6 +126,18 @@ class Lane(ABC):
     def in_flight(self) -> list[Job[Any]]:
         """The jobs a pass has begun and not ended."""
         return []
+
+    def begin(self, job: Job[Any]) -> None:
+        """A job leaves the queue (first call counts)."""
+        if job.started is None:
+            job.start()
+            self.tally.wait_seconds.observe(max(0.0, job.waited))
+
+    def count_pass(self, seconds: float, requests: int) -> None:
+        """A pass over that many requests has ended."""
+        self.passes += 1
+        self.tally.pass_seconds.observe(seconds)
+        self.tally.pass_requests.observe(requests)
 
     def state(self) -> dict[str, Any]:
         """Counts for health, metrics and `--debug-batches`."""

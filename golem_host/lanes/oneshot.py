@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import time
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any
@@ -88,12 +89,13 @@ class OneShotLane(Lane):
     def run(self, now: float) -> None:
         self._batch, spent = self._gather()
         for part in self._batch:
-            part.job.start()
+            self.begin(part.job)
         if self._batch:
             self._note = f"{spent} of {self._budget} for {len(self._batch)} requests"
+            started = time.monotonic()
             self._answer(self._batch)
             self._put_back()
-            self.passes += 1
+            self.count_pass(time.monotonic() - started, len(self._batch))
         self._batch = []
         self._ready_since = None
 
@@ -134,6 +136,7 @@ class OneShotLane(Lane):
         except Exception as error:
             unanswered = [part for part in batch if part.job.end is None]
             log.exception("%s: a pass of %d failed", self.name, len(batch))
+            self.tally.failed_passes += 1
             if len(batch) == 1:
                 batch[0].job.fail(pass_failed(error))
                 return

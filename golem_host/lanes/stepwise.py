@@ -93,17 +93,18 @@ class StepwiseLane(Lane):
         if self._queue:
             self._seat_waiting()
         if self._seated:
-            started = self._clock()
+            started, seated = self._clock(), len(self._seated)
             self._carried = None
             try:
                 self._carried = self.stepper.step()
             except Exception as error:
                 log.exception("%s: a pass failed", self.name)
+                self.tally.failed_passes += 1
                 self._fail_pass(error)
-            self.passes += 1
+            self._last_pass = self._clock() - started
+            self.count_pass(self._last_pass, seated)
             # One whose client left during the pass still holds its seat, unless the stepper ended it in that very pass.
             self._seated = [job for job in self._seated if job.end is None or job.cancelled]
-            self._last_pass = self._clock() - started
         self._ready_since = None
 
     def _free_left(self) -> None:
@@ -137,7 +138,7 @@ class StepwiseLane(Lane):
             if not seated:
                 return
             self._take(job)
-            job.start()
+            self.begin(job)
             self._seated.append(job)
 
     def _take(self, job: Job[Any]) -> None:

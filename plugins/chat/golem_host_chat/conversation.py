@@ -106,8 +106,6 @@ class Conversation:
     def _end(self, finish: str) -> None:
         if self._stream.stopped is None:
             self._send(self._stream.finish())
-        now = time.monotonic()
-        first = self._first_logits or now
         prompt = len(self.job.request.prompt)
         self.job.finish(
             Completion(
@@ -119,13 +117,19 @@ class Conversation:
                 completion_tokens=len(self.drawn),
                 slot=self.slot.index,
                 tokens=list(self.drawn),
-                timings=Timings(
-                    waited_ms=((self.job.started or self._seated) - self.job.created) * 1e3,
-                    prompt_n=prompt - self.cached,
-                    prompt_ms=(first - self._seated) * 1e3,
-                    cache_n=self.cached,
-                    predicted_n=len(self.drawn),
-                    predicted_ms=(now - first) * 1e3,
-                ),
+                timings=self.timings(),
             )
+        )
+
+    def timings(self) -> Timings:
+        """What it has taken so far."""
+        now = time.monotonic()
+        first = self._first_logits or now
+        return Timings(
+            waited_ms=((self.job.started or self._seated) - self.job.created) * 1e3,
+            prompt_n=len(self.job.request.prompt) - self.cached - len(self.unread),
+            prompt_ms=(first - self._seated) * 1e3,
+            cache_n=self.cached,
+            predicted_n=len(self.drawn),
+            predicted_ms=(now - first) * 1e3,
         )

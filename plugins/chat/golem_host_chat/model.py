@@ -18,6 +18,7 @@ from golem_host.ops import CacheType
 from golem_host.weights.gguf import Gguf, open_gguf
 from golem_host.weights.quantization import quantization_name
 from golem_host.weights.tensor import Tensor
+from golem_host_chat.counts import Counts
 from golem_host_chat.families import Family, family_of
 from golem_host_chat.families.third_party import Brought
 from golem_host_chat.memory import cache_bytes, checkpoint_bytes, state_bytes
@@ -52,6 +53,7 @@ class ChatModel(Model):
         self.device = device
         self.families = families
         self.name = name or model_name(path)
+        self.counts = Counts()
         self._read(path)
 
     def _read(self, path: Path) -> None:

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING
 from golem_host.api import (
     DemoModel,
     Identified,
+    Metric,
     Model,
     ModelFileError,
     PluginSet,
@@ -24,6 +25,7 @@ from golem_host.config import choice, device, duration, integer, named_path
 from golem_host.memory import available_bytes
 
 if TYPE_CHECKING:
+    from golem_host.api import Host
     from golem_host_chat.model import ChatModel
     from golem_host_chat.runtime import ChatRuntime
 
@@ -218,3 +220,17 @@ def golem_bench(runtime: ChatRuntime) -> Sequence[Workload]:
     from golem_host_chat.workloads import workloads
 
     return workloads(runtime)
+
+
+@hookimpl
+def golem_metrics(host: Host) -> Sequence[Metric]:
+    from golem_host_chat.counts import metrics
+    from golem_host_chat.model import ChatModel
+
+    residents = [each for each in host.registry.all_residents() if isinstance(each.model, ChatModel)]
+    states = [each.runtime.lane.state() for each in residents if each.runtime is not None]
+    return metrics(
+        [each.model.counts for each in residents if isinstance(each.model, ChatModel)],
+        running=sum(state["running"] for state in states),
+        waiting=sum(state["queued"] for state in states),
+    )

@@ -73,6 +73,7 @@ class ChatRuntime:
             cache_ttl=settings["cache-ttl"],
             checkpoints=checkpoints,
             cache_bytes=_cache_bytes(settings),
+            counts=model.counts,
         )
         self.lane = StepwiseLane(model.name, self._stepper, kind="chat", queue_limit=settings["queue"])
 

@@ -12,6 +12,7 @@ from golem_host.lanes.lane import pass_failed
 from golem_host.text.tokenizer import Tokenizer
 from golem_host_chat.checkpoints import plan_checkpoints
 from golem_host_chat.conversation import Conversation
+from golem_host_chat.counts import Counts
 from golem_host_chat.generation import Generation
 from golem_host_chat.passes import Columns, Passes
 from golem_host_chat.prompt_cache import Entry, PromptCache
@@ -44,6 +45,7 @@ class ChatStepper:
 
     `cache_ttl` seconds after its last use a slot's tokens are forgotten; 0 never. A slot keeps `checkpoints` copies of
     what its model forgets. Conversations that lose their slot are kept in `cache_bytes` of memory; None: without limit.
+    `counts` is told what is done.
     """
 
     def __init__(
@@ -54,6 +56,7 @@ class ChatStepper:
         cache_ttl: float = 0.0,
         checkpoints: int = 4,
         cache_bytes: int | None = 0,
+        counts: Counts | None = None,
     ) -> None:
         self.passes = passes
         self._tokenizer = tokenizer
@@ -64,6 +67,7 @@ class ChatStepper:
         self._prompts = PromptCache(self._memory, cache_bytes)
         self._slots = [Slot(index=index) for index in range(passes.slots)]
         self._conversations: list[Conversation] = []
+        self._counts = counts or Counts()
         self._chunk = 64
         """Prompt columns of the next pass: follows the speed seen."""
 
@@ -105,6 +109,7 @@ class ChatStepper:
         started = time.monotonic()
         scores = self.passes.run(columns)
         self._adapt(len(columns.tokens), time.monotonic() - started)
+        self._counts.passed(len(self._conversations))
         drawing: list[Conversation] = []
         for conversation, tokens in fed:
             conversation.fed(tokens)
@@ -241,6 +246,7 @@ class ChatStepper:
         conversation.slot.forget()
 
     def _leave(self, conversation: Conversation) -> None:
+        self._counts.ended(conversation.timings(), len(conversation.slot.tokens))
         conversation.slot.busy = False
         conversation.slot.last_used = time.monotonic()
         self._conversations.remove(conversation)
