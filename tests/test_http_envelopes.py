@@ -8,7 +8,17 @@ from typing import Any
 import pytest
 from litestar.exceptions import MethodNotAllowedException, NotFoundException
 
-from golem_host.errors import BadRequest, ContextExceeded, InternalError, ModelFileError, NotFound, Overloaded
+from golem_host.errors import (
+    BadRequest,
+    ContextExceeded,
+    InternalError,
+    ModelFileError,
+    NotFound,
+    Overloaded,
+    PayloadTooLarge,
+    RequestError,
+    Unauthorized,
+)
 from golem_host.http.envelopes import error_body
 from golem_host.lanes.job import JobCancelled
 
@@ -23,10 +33,26 @@ from golem_host.lanes.job import JobCancelled
         ("llama", {"error": {"code": 404, "message": "no", "type": "not_found_error"}}),
         ("ollama", {"error": "no"}),
         ("detail", {"detail": "no"}),
+        ("anthropic", {"type": "error", "error": {"type": "not_found_error", "message": "no"}}),
     ],
 )
 def test_each_dialect(dialect: str, body: dict[str, Any]) -> None:
     assert error_body(NotFound("no", param="model", code="model_not_found"), dialect) == (404, {}, body)
+
+
+@pytest.mark.parametrize(
+    ("error", "kind"),
+    [
+        (BadRequest("x"), "invalid_request_error"),
+        (ContextExceeded(4097, 4096), "invalid_request_error"),
+        (Unauthorized("x"), "authentication_error"),
+        (PayloadTooLarge("x"), "request_too_large"),
+        (InternalError("x"), "api_error"),
+        (Overloaded("x"), "overloaded_error"),
+    ],
+)
+def test_anthropic_has_a_type_for_each_status(error: RequestError, kind: str) -> None:
+    assert error_body(error, "anthropic")[2]["error"]["type"] == kind
 
 
 @pytest.mark.parametrize("dialect", ["openai", "llama"])

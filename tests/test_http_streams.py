@@ -102,6 +102,25 @@ def test_lines_are_never_blank_and_line_separators_are_escaped() -> None:
     run(test)
 
 
+def test_named_events_and_a_named_error() -> None:
+    async def test() -> None:
+        async def chunks() -> AsyncIterator[dict[str, Any]]:
+            yield {"type": "begun", "text": "a\u2028b"}
+            raise InternalError("broken")
+
+        client = Client()
+        response = await stream_reply(
+            client.request, Job(None), chunks(), framing="events", dialect="anthropic", done=None
+        )
+        await client.take(response)
+        assert client.bodies == [
+            b'event: begun\ndata: {"type":"begun","text":"a\\u2028b"}\n\n',
+            b'event: error\ndata: {"type":"error","error":{"type":"api_error","message":"broken"}}\n\n',
+        ]
+
+    run(test)
+
+
 def test_bytes_go_out_as_they_are() -> None:
     async def test() -> None:
         client = Client()

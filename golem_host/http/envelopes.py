@@ -23,14 +23,25 @@ from golem_host.lanes.job import JobCancelled
 
 log = logging.getLogger("golem_host.http")
 
-DIALECTS = ("openai", "llama", "ollama", "detail")
+DIALECTS = ("openai", "llama", "ollama", "detail", "anthropic")
+
+_ANTHROPIC_TYPES = {
+    401: "authentication_error",
+    403: "permission_error",
+    404: "not_found_error",
+    413: "request_too_large",
+    500: "api_error",
+    503: "overloaded_error",
+}
+"""By status; others are `invalid_request_error`."""
 
 
 def error_body(error: BaseException, dialect: str) -> tuple[int, dict[str, str], dict[str, Any]]:
     """Status, further headers and body of an error in `dialect`.
 
     `openai`: `{"error": {message, type, param, code}}`; `llama`: `{"error": {code: status, message, type}}`; both with
-    the error's `extra` members; `ollama`: `{"error": text}`; `detail`: `{"detail": text}`. An exception that is no
+    the error's `extra` members; `ollama`: `{"error": text}`; `detail`: `{"detail": text}`; `anthropic`: `{"type":
+    "error", "error": {type, message}}` with the type that Anthropic's API has for the status. An exception that is no
     `RequestError` is logged with its traceback and answered 500 without its text.
     """
     known = as_request_error(error)
@@ -43,6 +54,9 @@ def error_body(error: BaseException, dialect: str) -> tuple[int, dict[str, str],
         body = {"error": known.message}
     elif dialect == "detail":
         body = {"detail": known.message}
+    elif dialect == "anthropic":
+        kind = _ANTHROPIC_TYPES.get(known.status, "invalid_request_error")
+        body = {"type": "error", "error": {"type": kind, "message": known.message, **known.extra}}
     else:
         raise ValueError(f"unknown error dialect {dialect!r}; known: {', '.join(DIALECTS)}")
     return known.status, known.headers, body

@@ -16,14 +16,15 @@ from golem_host.http.requestlog import RequestNote, log_note
 from golem_host.http.writing import json_bytes
 from golem_host.lanes.job import Job
 
-Framing = Literal["sse", "ndjson"]
+Framing = Literal["sse", "events", "ndjson"]
+"""Event streams without and with names (each event's `type`), and lines of JSON."""
 
 SSE_DONE = b"data: [DONE]\n\n"
 PING = b": ping\n\n"
 PING_SECONDS = 15.0
 """Longest silence of an event stream: some HTTP clients drop a body that is silent for minutes (a long prompt)."""
 
-_MEDIA = {"sse": "text/event-stream", "ndjson": "application/x-ndjson"}
+_MEDIA = {"sse": "text/event-stream", "events": "text/event-stream", "ndjson": "application/x-ndjson"}
 
 
 async def stream_reply(
@@ -141,7 +142,7 @@ class _Stream:
         if not self._queue.empty():
             return self._queue.get_nowait()
         arrival = asyncio.create_task(self._queue.get())
-        timeout = PING_SECONDS if self._framing == "sse" else None
+        timeout = None if self._framing == "ndjson" else PING_SECONDS
         try:
             await asyncio.wait({arrival, self._left}, timeout=timeout, return_when=asyncio.FIRST_COMPLETED)
             if arrival.done():
@@ -183,4 +184,7 @@ class _Stream:
 def _frame(chunk: dict[str, Any] | bytes, framing: Framing) -> bytes:
     if isinstance(chunk, bytes):
         return chunk
-    return b"data: %b\n\n" % json_bytes(chunk) if framing == "sse" else json_bytes(chunk) + b"\n"
+    if framing == "ndjson":
+        return json_bytes(chunk) + b"\n"
+    name = b"event: %b\n" % chunk["type"].encode() if framing == "events" else b""
+    return b"%bdata: %b\n\n" % (name, json_bytes(chunk))

@@ -6,6 +6,7 @@ import sys
 from pathlib import Path
 
 from golem_host.config import CORE, resolve
+from golem_host.errors import RequestError
 from golem_host.serve import serve
 from golem_host.testing.fakes import FakePlugin, plugin_set
 from golem_host_chat.routes import ROUTES
@@ -14,6 +15,7 @@ from scripted_chat import Script, ScriptedModel
 SCRIPTS = {
     "emoji": Script(tuple(bytes([byte]) for byte in "a\U0001f600\u2028b".encode())),
     "endless": Script((b"more ",), endless=True),
+    "failing": Script((b"a", b"b"), error=RequestError("broken")),
 }
 
 

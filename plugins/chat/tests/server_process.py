@@ -9,21 +9,29 @@ import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
 
+import anthropic
 import ollama
 import openai
 
 
 class Clients:
-    """openai-python and ollama-python, unmodified, for the server at `url`; no proxies and no retries."""
+    """The clients of OpenAI, Anthropic and Ollama, unmodified, for the server at `url`; no proxies and no retries."""
 
     def __init__(self, url: str) -> None:
         self.url = url
         http = openai.DefaultHttpxClient(trust_env=False)
         self.openai = openai.OpenAI(base_url=f"{url}/v1", api_key="anything", http_client=http, max_retries=0)
+        self.anthropic = anthropic.Anthropic(
+            base_url=url,
+            api_key="anything",
+            http_client=anthropic.DefaultHttpxClient(trust_env=False),
+            max_retries=0,
+        )
         self.ollama = ollama.Client(url, trust_env=False, timeout=120)
 
     def close(self) -> None:
         self.openai.close()
+        self.anthropic.close()
         self.ollama._client.close()
 
 

@@ -20,6 +20,8 @@ USER = [{"role": "user", "content": "Hi"}]
 BODIES: dict[str, dict[str, Any]] = {
     "/v1/chat/completions": {"messages": USER},
     "/v1/completions": {"prompt": "Hi"},
+    "/v1/responses": {"input": "Hi"},
+    "/v1/messages": {"messages": USER},
     "/api/chat": {"model": "scripted", "messages": USER, "stream": False},
     "/api/generate": {"model": "scripted", "prompt": "Hi", "stream": False},
 }
@@ -65,6 +67,28 @@ ASKING: dict[str, Any] = {
     "tfs_z": 0.5,
     "penalize_newline": False,
 }
+# The same where other fields have these names.
+ASKING_OF: dict[str, dict[str, Any]] = {
+    "/v1/responses": {
+        "previous_response_id": "resp_1",
+        "store": True,
+        "conversation": "conv_1",
+        "background": True,
+        "prompt": {"id": "pmpt_1"},
+        "context_management": [{"type": "compaction"}],
+        "truncation": "auto",
+        "n": 2,
+        "n_cmpl": 2,
+    },
+    "/v1/messages": {
+        "container": "c",
+        "mcp_servers": [{"type": "url"}],
+        "context_management": {"edits": []},
+        "output_format": {"type": "json_schema"},
+        "n": 2,
+        "n_cmpl": 2,
+    },
+}
 WRONG_TYPES: tuple[Any, ...] = ({}, [], "x", 1.5, True)
 """One of these is a wrong type for every field that is honoured."""
 
@@ -93,6 +117,7 @@ def two_routes(title: str) -> list[tuple[str, str, str, str]]:
 
 ROWS = [
     *two_routes("`/v1/chat/completions` and `/v1/completions`"),
+    *((route, name.strip("`"), how, note) for route in ASKING_OF for name, how, note in table(f"`{route}`")),
     *two_routes("`/api/chat` and `/api/generate`"),
     *(("options", name.strip("`"), how, note) for name, how, note in table("Ollama's `options`")),
 ]
@@ -130,7 +155,7 @@ def test_every_row_says_how() -> None:
 def test_refused_fields(tmp_path: Path) -> None:
     async def scenario(served: Served) -> None:
         for route, name, _ in rows("refused"):
-            status, error = await post(served, route, name, ASKING[name])
+            status, error = await post(served, route, name, ASKING_OF.get(route, ASKING)[name])
             assert status == 400, (route, name)
             assert f"{name}'" in error, (route, name, error)
         assert served.model.asked == []

@@ -24,6 +24,37 @@ ROUTES: list[Route] = [
         dialect="openai",
         summary="Continue a raw prompt (OpenAI), whole or as server-sent events.",
     ),
+    *(
+        Route(
+            "POST",
+            path,
+            f"{_HERE}.responses:responses",
+            dialect="openai",
+            summary="Answer a conversation of items (OpenAI's Responses), whole or as named server-sent events.",
+        )
+        for path in ("/v1/responses", "/responses")
+    ),
+    Route(
+        "POST",
+        "/v1/responses/input_tokens",
+        f"{_HERE}.responses:input_tokens",
+        dialect="openai",
+        summary="How many tokens such a conversation's prompt has.",
+    ),
+    Route(
+        "POST",
+        "/v1/messages",
+        f"{_HERE}.anthropic_messages:messages",
+        dialect="anthropic",
+        summary="Answer a conversation of content blocks (Anthropic), whole or as named server-sent events.",
+    ),
+    Route(
+        "POST",
+        "/v1/messages/count_tokens",
+        f"{_HERE}.anthropic_messages:count_tokens",
+        dialect="anthropic",
+        summary="Count the tokens of such a conversation's prompt.",
+    ),
     Route(
         "POST",
         "/api/chat",

@@ -6,9 +6,10 @@ Every route's answers come through here, whole and streamed alike: a whole answe
 from __future__ import annotations
 
 import re
-from collections.abc import Generator
+from collections.abc import Generator, Iterator
 from dataclasses import dataclass, field
 from functools import lru_cache
+from itertools import groupby
 
 from golem_host_chat.formats.base import Call, CallFormat, Malformed, Tools
 from golem_host_chat.formats.cursor import SPACE, Cursor
@@ -30,9 +31,13 @@ class Piece:
 
 @dataclass(frozen=True)
 class Ending:
-    """An answer that is over: its pieces joined, and what the lane says of it."""
+    """An answer that is over: all of a kind joined, and what the lane says of it.
+
+    `pieces` has it in the order in which it came, in as few pieces as that takes.
+    """
 
     completion: Completion
+    pieces: tuple[Piece, ...]
     content: str
     reasoning: str
     calls: tuple[Call, ...]
@@ -119,6 +124,7 @@ class AnswerReader:
         """The end of the answer, after `finish`."""
         return Ending(
             completion,
+            pieces=tuple(_joined(self._sent)),
             content="".join(piece.content for piece in self._sent),
             reasoning="".join(piece.reasoning for piece in self._sent),
             calls=tuple(call for piece in self._sent for call in piece.calls),
@@ -248,6 +254,17 @@ class AnswerReader:
             self._reasoned = True
         else:
             self._out.append(Piece(content=text))
+
+
+def _joined(pieces: list[Piece]) -> Iterator[Piece]:
+    """Neighbours of one kind as one piece."""
+    for _, neighbours in groupby(pieces, key=lambda piece: (bool(piece.content), bool(piece.reasoning))):
+        group = list(neighbours)
+        yield Piece(
+            "".join(piece.content for piece in group),
+            "".join(piece.reasoning for piece in group),
+            tuple(call for piece in group for call in piece.calls),
+        )
 
 
 @lru_cache(maxsize=256)
