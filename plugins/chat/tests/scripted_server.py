@@ -12,9 +12,13 @@ from golem_host.testing.fakes import FakePlugin, plugin_set
 from golem_host_chat.routes import ROUTES
 from scripted_chat import Script, ScriptedModel
 
+CALLING = (
+    'winter\n</think>\n\nI look.\n\n<tool_call>\n{"name": "get_weather", "arguments": {"city": "Oslo"}}\n</tool_call>'
+)
 SCRIPTS = {
     "emoji": Script(tuple(bytes([byte]) for byte in "a\U0001f600\u2028b".encode())),
     "endless": Script((b"more ",), endless=True),
+    "calling": Script(tuple(character.encode() for character in CALLING)),
     "failing": Script((b"a", b"b"), error=RequestError("broken")),
 }
 

@@ -12,14 +12,21 @@ import pytest
 
 from golem_host.testing.tiny import tiny_gguf
 from server_process import Clients, server
+from tool_template import TOOL_TEMPLATE, WEATHER
 
 EMOJI = "a\U0001f600\u2028b"
+FUNCTION: Any = {"type": "function", "strict": None, **WEATHER["function"]}
+TOOL: Any = {
+    "name": "get_weather",
+    "description": WEATHER["function"]["description"],
+    "input_schema": WEATHER["function"]["parameters"],
+}
 
 
 @pytest.fixture(scope="module")
 def clients(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Clients]:
     folder = tmp_path_factory.mktemp("clients")
-    model = tiny_gguf(folder / "tiny.gguf", "llama")
+    model = tiny_gguf(folder / "tiny.gguf", "llama", metadata={"tokenizer.chat_template": TOOL_TEMPLATE})
     script = Path(__file__).with_name("scripted_server.py")
     with server(str(script), str(model), "addr=127.0.0.1:0", f"model-folder={folder}", "any-model=false") as found:
         yield found
@@ -66,6 +73,29 @@ def test_responses_cut_short(clients: Clients) -> None:
     assert last.type == "response.incomplete" and last.response.output_text == response.output_text
 
 
+def test_responses_tools_and_reasoning(clients: Clients) -> None:
+    """What comes back is sent back as it is, with the result of the call."""
+    asked: Any = {"model": "scripted", "tools": [FUNCTION], "reasoning": {"effort": "low"}}
+    question: Any = {"role": "user", "content": "calling"}
+    whole = clients.openai.responses.create(input=[question], **asked)
+    with clients.openai.responses.stream(input=[question], **asked) as stream:
+        reasoning = "".join(event.delta for event in stream if event.type == "response.reasoning_text.delta")
+        final = stream.get_final_response()
+    assert reasoning == "winter"
+    for response in (whole, final):
+        thought, message, call = response.output
+        assert (thought.type, message.type, call.type) == ("reasoning", "message", "function_call")
+        assert call.type == "function_call" and (call.name, call.arguments) == ("get_weather", '{"city": "Oslo"}')
+        assert response.output_text == "I look."
+        assert response.usage is not None and response.usage.output_tokens_details.reasoning_tokens > 0
+        result: Any = {"type": "function_call_output", "call_id": call.call_id, "output": "cold"}
+        history: Any = [question, *response.output, result]
+        assert clients.openai.responses.create(input=history, **{**asked, "reasoning": None}).status == "completed"
+        with pytest.raises(openai.BadRequestError) as unknown:
+            clients.openai.responses.create(input=[*history, {**result, "call_id": "other"}], **asked)
+        assert unknown.value.param == "input[5].call_id"
+
+
 def test_responses_errors(clients: Clients) -> None:
     with pytest.raises(openai.BadRequestError) as kept:
         clients.openai.responses.create(model="scripted", input="Hi", previous_response_id="resp_1")
@@ -102,6 +132,28 @@ def test_messages_streamed(clients: Clients) -> None:
     events = list(clients.anthropic.messages.create(model="scripted", max_tokens=2, messages=emoji, stream=True))
     [delta] = [event for event in events if event.type == "message_delta"]
     assert delta.delta.stop_reason == "max_tokens"
+
+
+def test_messages_tools_and_thinking(clients: Clients) -> None:
+    """What comes back is sent back as it is, with the result of the call."""
+    asked: Any = {"model": "scripted", "max_tokens": 256, "tools": [TOOL], "thinking": {"type": "adaptive"}}
+    question: Any = {"role": "user", "content": "calling"}
+    whole = clients.anthropic.messages.create(messages=[question], **asked)
+    with clients.anthropic.messages.stream(messages=[question], **asked) as stream:
+        final = stream.get_final_message()
+    for message in (whole, final):
+        thought, text, call = message.content
+        assert thought.type == "thinking" and thought.thinking == "winter"
+        assert text.type == "text" and text.text == "I look."
+        assert call.type == "tool_use" and (call.name, call.input) == ("get_weather", {"city": "Oslo"})
+        assert message.stop_reason == "tool_use"
+        result: Any = {"type": "tool_result", "tool_use_id": call.id, "content": "cold"}
+        history: Any = [question, message.to_param(), {"role": "user", "content": [result]}]
+        again = clients.anthropic.messages.create(messages=history, **{**asked, "thinking": {"type": "disabled"}})
+        assert again.stop_reason == "tool_use"
+        history[-1]["content"].append({**result, "tool_use_id": "other"})
+        with pytest.raises(anthropic.BadRequestError, match=r"messages\[2\].content\[1\].tool_use_id"):
+            clients.anthropic.messages.create(messages=history, **asked)
 
 
 def test_messages_errors(clients: Clients) -> None:
