@@ -91,8 +91,9 @@ def test_responses_tools_and_reasoning(clients: Clients) -> None:
         result: Any = {"type": "function_call_output", "call_id": call.call_id, "output": "cold"}
         history: Any = [question, *response.output, result]
         assert clients.openai.responses.create(input=history, **{**asked, "reasoning": None}).status == "completed"
+        history.append({**result, "call_id": "other"})
         with pytest.raises(openai.BadRequestError) as unknown:
-            clients.openai.responses.create(input=[*history, {**result, "call_id": "other"}], **asked)
+            clients.openai.responses.create(input=history, **asked)
         assert unknown.value.param == "input[5].call_id"
 
 
