@@ -11,7 +11,6 @@ import pytest
 from litestar import Request
 
 from golem_host.errors import BadRequest, InternalError, Overloaded
-from golem_host.http import streams
 from golem_host.http.disconnect import ClientLeft, result_or_disconnect
 from golem_host.http.requestlog import log_note
 from golem_host.http.streams import SSE_DONE, stream_reply
@@ -181,12 +180,10 @@ def test_a_chunk_that_cannot_be_written_is_an_error_in_its_place() -> None:
     run(test)
 
 
-def test_a_silent_event_stream_begins_and_pings(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(streams, "PING_SECONDS", 0.01)
-
+def test_a_silent_event_stream_begins_and_pings() -> None:
     async def test() -> None:
         client, job, closed = Client(), Job(None), []
-        response = await start(client, job, closed)
+        response = await start(client, job, closed, ping_seconds=0.01)
         pings = 0
 
         def on_body(body: bytes) -> None:
@@ -204,18 +201,19 @@ def test_a_silent_event_stream_begins_and_pings(monkeypatch: pytest.MonkeyPatch)
     run(test)
 
 
-def test_lines_have_no_pings(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(streams, "PING_SECONDS", 0.001)
-
+@pytest.mark.parametrize(
+    "options", [{"framing": "ndjson", "dialect": "ollama", "done": None, "ping_seconds": 0.001}, {"ping_seconds": None}]
+)
+def test_lines_have_no_pings_and_events_none_where_they_are_off(options: dict[str, Any]) -> None:
     async def test() -> None:
         client, job, closed = Client(), Job(None), []
-        starting = asyncio.create_task(start(client, job, closed, framing="ndjson", dialect="ollama", done=None))
+        starting = asyncio.create_task(start(client, job, closed, **options))
         await asyncio.sleep(0.05)
         assert not starting.done()
         job.emit(0)
         job.finish()
         await client.take(await starting)
-        assert b"".join(client.bodies) == b'{"event":0}\n'
+        assert b"".join(client.bodies).removeprefix(b"data: ").startswith(b'{"event":0}\n')
 
     run(test)
 

@@ -35,19 +35,21 @@ async def stream_reply(
     framing: Framing,
     dialect: str,
     done: bytes | None,
+    ping_seconds: float | None = PING_SECONDS,
 ) -> Response[bytes]:
     """Answer with `chunks`, one event or line each: a dict becomes JSON, bytes go out as they are. `done` ends it.
 
     Waits for the first chunk before the status line, so that an error until then is raised here and becomes an ordinary
     HTTP error. A later error is the only content of its event, in `dialect`, and ends the stream without `done`. An
-    event stream that is silent for 15 s gets a comment (with the status line first, if the first chunk takes that
-    long); NDJSON has no comments, so its readers wait.
+    event stream that is silent for `ping_seconds` gets a comment (with the status line first, if the first chunk takes
+    that long; None: never); NDJSON has no comments, so its readers wait.
 
     However it ends (also when the client leaves), the jobs that have not ended are cancelled and `chunks` is closed,
     which must be an async generator: whatever has to outlive the handler (the use of a model) belongs inside it.
     Raises `ClientLeft` when the client leaves before the first chunk.
     """
-    stream = _Stream(request, jobs, chunks, framing, dialect, done)
+    silence = None if framing == "ndjson" else ping_seconds
+    stream = _Stream(request, jobs, chunks, framing, dialect, done, silence)
     try:
         await stream.wait_first()
     except BaseException:
@@ -68,7 +70,7 @@ class _StreamResponse(Response[bytes]):
 
 
 class _Silence:
-    """Nothing came for `PING_SECONDS`."""
+    """Nothing came for as long as a stream may be silent."""
 
 
 class _End:
@@ -90,12 +92,14 @@ class _Stream:
         framing: Framing,
         dialect: str,
         done: bytes | None,
+        silence: float | None,
     ) -> None:
         self._jobs = [jobs] if isinstance(jobs, Job) else list(jobs)
         self._chunks = chunks
         self._framing: Framing = framing
         self._dialect = dialect
         self._done = done
+        self._silence = silence
         self._note: RequestNote = log_note(request)
         self._queue: asyncio.Queue[bytes | Exception | _End] = asyncio.Queue(1)
         self._reader = asyncio.create_task(self._read())
@@ -142,9 +146,8 @@ class _Stream:
         if not self._queue.empty():
             return self._queue.get_nowait()
         arrival = asyncio.create_task(self._queue.get())
-        timeout = None if self._framing == "ndjson" else PING_SECONDS
         try:
-            await asyncio.wait({arrival, self._left}, timeout=timeout, return_when=asyncio.FIRST_COMPLETED)
+            await asyncio.wait({arrival, self._left}, timeout=self._silence, return_when=asyncio.FIRST_COMPLETED)
             if arrival.done():
                 return arrival.result()
         finally:

@@ -19,8 +19,10 @@ GATHER_SECONDS = 0.002
 class Stepper(Protocol):
     """What a plugin writes: seats, and one pass over them. Every method runs on the device thread."""
 
-    def admit(self, job: Job[Any]) -> bool:
-        """Seat a job; False when no seat is free now (it stays first in line). Raising fails that job alone."""
+    def admit(self, job: Job[Any]) -> bool | None:
+        """Seat a job; False when no seat is free now (it stays first in line), None when the one seat it may have is
+        taken (those behind it may pass). Raising fails that job alone.
+        """
         ...
 
     def step(self) -> object:
@@ -118,10 +120,11 @@ class StepwiseLane(Lane):
                 return
 
     def _seat_waiting(self) -> None:
+        passed: set[int] = set()
         while True:
             with self._lock:
                 self._drop_cancelled()
-                job = self._queue[0] if self._queue else None
+                job = next((job for job in self._queue if job.id not in passed), None)
             if job is None:
                 return
             try:
@@ -134,6 +137,9 @@ class StepwiseLane(Lane):
                     log.exception("%s: seating a request failed", self.name)
                 job.fail(pass_failed(error))
                 self._take(job)
+                continue
+            if seated is None:
+                passed.add(job.id)
                 continue
             if not seated:
                 return

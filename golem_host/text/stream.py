@@ -22,6 +22,11 @@ class TextStream:
         self._held = ""
         self.stopped: str | None = None
 
+    @property
+    def incomplete(self) -> bool:
+        """The bytes so far end within a character."""
+        return bool(self._decoder.getstate()[0])
+
     def push(self, piece: bytes) -> str:
         """Take in the bytes of the next token; returns the text that may leave now, often empty."""
         return self._release(self._decoder.decode(piece))

@@ -4,11 +4,12 @@ from __future__ import annotations
 
 import time
 from collections.abc import Sequence
+from dataclasses import replace
 
 from golem_host.lanes.job import Job
-from golem_host.text.stream import TextStream
 from golem_host.text.tokenizer import Tokenizer
-from golem_host_chat.generation import Completion, Delta, Generation, Timings
+from golem_host_chat.answer_text import AnswerText
+from golem_host_chat.generation import Completion, Generation, Progress, Timings
 from golem_host_chat.sampling import Sampler
 from golem_host_chat.scores import Scores
 from golem_host_chat.slots import Slot
@@ -36,18 +37,22 @@ class Conversation:
         self.cached = keep
         self.unread = request.prompt[keep:]
         self._marks = set(marks)
-        self.drawn: list[int] = []
         self._tokenizer = tokenizer
-        self._limit = context - len(request.prompt)
-        if request.max_tokens is not None:
-            self._limit = min(self._limit, request.max_tokens)
+        self._room = context - len(request.prompt)
+        self._limit = self._room if request.max_tokens is None else min(self._room, request.max_tokens)
         self._sampler = Sampler(
-            request.params, vocab_size=vocab_size, suppress=tokenizer.vocab.suppressed, prompt=request.prompt
+            request.params,
+            vocab_size=vocab_size,
+            suppress=tokenizer.vocab.suppressed,
+            prompt=request.prompt,
+            wanted=request.extras.probs,
         )
-        self._stream = TextStream(request.stops)
-        self._texts: list[str] = []
+        self._answer = AnswerText(request, self._limit)
+        self._token: int | None = None
+        """Drawn last, if that has not been told yet."""
         self._seated = time.monotonic()
         self._first_logits: float | None = None
+        self._report()
 
     @property
     def at_mark(self) -> bool:
@@ -63,7 +68,7 @@ class Conversation:
         last.
         """
         if not self.unread:
-            return [self.drawn[-1]]
+            return [self._answer.drawn[-1]]
         at = len(self.slot.tokens)
         ahead = [mark - at for mark in self._marks if mark > at]
         return self.unread[: min([most, *ahead])]
@@ -71,53 +76,55 @@ class Conversation:
     def fed(self, tokens: list[int]) -> None:
         """These tokens were part of a pass that succeeded."""
         self.slot.wrote(tokens)
-        self.unread = self.unread[len(tokens) :]
+        if self.unread:
+            self.unread = self.unread[len(tokens) :]
+            self._report()
 
     def draw(self, scores: Scores, row: int) -> None:
         """Draw one token from a row of `scores`, if the answer may have one."""
         if self._first_logits is None:
             self._first_logits = time.monotonic()
         if self._limit > 0:
-            token = self._sampler.sample(scores, row)
-            self._sampler.accept(token)
-            self.drawn.append(token)
+            self._token = self._sampler.sample(scores, row)
+            self._sampler.accept(self._token)
 
     def tell(self) -> None:
         """Send what may leave of the token drawn last; end the job when the answer is over."""
-        if not self.drawn:
+        token, self._token = self._token, None
+        if token is None:
             self._end("length")
             return
-        token = self.drawn[-1]
-        if token in self._tokenizer.vocab.end_of_generation:
-            self._end("stop")
-            return
-        special = token in self.job.request.preserve
-        self._send(self._stream.push(self._tokenizer.piece(token, special=special)))
-        if self._stream.stopped is not None:
-            self._end("stop")
-        elif len(self.drawn) >= self._limit:
-            self._end("length")
+        ends = token in self._tokenizer.vocab.end_of_generation
+        piece = None if ends else self._tokenizer.piece(token, special=token in self.job.request.preserve)
+        passed = (time.monotonic() - (self._first_logits or 0.0)) * 1e3
+        delta = self._answer.push(token, piece, self._sampler.likelihood, milliseconds=passed)
+        if delta is not None:
+            self.job.emit(replace(delta, timings=self.timings()) if self.job.request.extras.timed else delta)
+        if self._answer.finish is not None:
+            self._end(self._answer.finish)
 
-    def _send(self, text: str) -> None:
-        if text:
-            self._texts.append(text)
-            self.job.emit(Delta(text))
+    def _report(self) -> None:
+        """Tell how much of the prompt has been read, if that is wanted."""
+        if self.job.request.extras.progress:
+            total = len(self.job.request.prompt)
+            passed = (time.monotonic() - self._seated) * 1e3
+            self.job.emit(Progress(total, self.cached, total - len(self.unread), passed))
 
     def _end(self, finish: str) -> None:
-        if self._stream.stopped is None:
-            self._send(self._stream.finish())
-        prompt = len(self.job.request.prompt)
+        answer = self._answer
         self.job.finish(
             Completion(
-                text="".join(self._texts),
+                text=answer.text,
                 finish=finish,
-                stop_word=self._stream.stopped,
-                prompt_tokens=prompt,
+                stop_word=answer.stop_word,
+                prompt_tokens=len(self.job.request.prompt),
                 cached_tokens=self.cached,
-                completion_tokens=len(self.drawn),
+                completion_tokens=len(answer.drawn),
                 slot=self.slot.index,
-                tokens=list(self.drawn),
+                tokens=list(answer.drawn),
                 timings=self.timings(),
+                probabilities=tuple(answer.told),
+                truncated=finish == "length" and len(answer.drawn) >= self._room,
             )
         )
 
@@ -130,6 +137,6 @@ class Conversation:
             prompt_n=len(self.job.request.prompt) - self.cached - len(self.unread),
             prompt_ms=(first - self._seated) * 1e3,
             cache_n=self.cached,
-            predicted_n=len(self.drawn),
+            predicted_n=len(self._answer.drawn),
             predicted_ms=(now - first) * 1e3,
         )

@@ -4,7 +4,29 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field
 
+from golem_host_chat.likelihoods import Likelihood, Probabilities
 from golem_host_chat.sampling_params import SamplingParams
+
+
+@dataclass(frozen=True)
+class Extras:
+    """What a request may ask beside a text and its limits.
+
+    `probs`: how likely each token was. `slot`: the one to use. `indent`: blanks that every line but the first begins
+    with, or the answer ends. `milliseconds`: after that time it ends with the next line; 0: never. `progress`: events
+    while the prompt is read. `timed`: timings with every delta. `ids`: a last delta for ids without text.
+    """
+
+    probs: Probabilities | None = None
+    slot: int | None = None
+    indent: int = 0
+    milliseconds: int = 0
+    progress: bool = False
+    timed: bool = False
+    ids: bool = False
+
+
+NO_EXTRAS = Extras()
 
 
 @dataclass(frozen=True)
@@ -25,15 +47,40 @@ class Generation:
     follows: int | None = None
     followed: bool = False
     preserve: frozenset[int] = frozenset()
+    extras: Extras = NO_EXTRAS
+
+
+@dataclass(frozen=True)
+class DrawnToken:
+    """A token with its probability. `text` is what it let leave: all since the token before, of whole characters, so
+    that the texts of an answer join to its content; empty while a stop string may have begun.
+    """
+
+    id: int
+    text: str
+    likelihood: Likelihood
 
 
 @dataclass(frozen=True)
 class Delta:
     """Text that may leave now: whole characters, never part of a stop string. The texts of an answer join to its
-    content.
+    content. `tokens` are those it came from, where probabilities are wanted, `ids` all since the delta before.
     """
 
     text: str
+    tokens: tuple[DrawnToken, ...] = ()
+    ids: tuple[int, ...] = ()
+    timings: Timings | None = None
+
+
+@dataclass(frozen=True)
+class Progress:
+    """How much of a prompt of `total` tokens has been read: `processed`, of which `cached` had been before."""
+
+    total: int
+    cached: int
+    processed: int
+    milliseconds: float
 
 
 @dataclass(frozen=True)
@@ -63,3 +110,7 @@ class Completion:
     timings: Timings
     tokens: list[int] = field(default_factory=list)
     """The ids drawn, end token included."""
+    probabilities: tuple[DrawnToken, ...] = ()
+    """Where they are wanted; those of a stop string included."""
+    truncated: bool = False
+    """The context is full."""

@@ -11,7 +11,8 @@ import numpy as np
 
 from golem_host.ops.draw import NativeDraw, native_draw
 from golem_host_chat import sampling_filters as filters
-from golem_host_chat.sampling_draws import AdaptiveProbability, Draw, Likelihood, MirostatOne, MirostatTwo
+from golem_host_chat.likelihoods import Likelihood, Probabilities, of_candidates, of_model
+from golem_host_chat.sampling_draws import AdaptiveProbability, Draw, MirostatOne, MirostatTwo, Proportional
 from golem_host_chat.sampling_dry import Dry, DryRules
 from golem_host_chat.sampling_filters import Candidates, SamplingError
 from golem_host_chat.sampling_params import SamplingParams
@@ -32,14 +33,23 @@ class Sampler:
 
     `vocab_size` is the width of the logits, `suppress` are ids never drawn, `prompt` the ids of the whole prompt,
     which seed the windows of penalties and dry. `seed` is the seed in use: `params.seed`, or the random one drawn
-    instead. xtc has a generator of its own, with the same seed.
+    instead. xtc has a generator of its own, with the same seed. `likelihood` is that of the token drawn last, if
+    `wanted`; what is drawn does not depend on it.
     """
 
     def __init__(
-        self, params: SamplingParams, *, vocab_size: int, suppress: Sequence[int] = (), prompt: Sequence[int] = ()
+        self,
+        params: SamplingParams,
+        *,
+        vocab_size: int,
+        suppress: Sequence[int] = (),
+        prompt: Sequence[int] = (),
+        wanted: Probabilities | None = None,
     ) -> None:
         self.seed = secrets.randbits(32) if params.seed is None else params.seed
         self._vocab_size = vocab_size
+        self._wanted = wanted
+        self.likelihood: Likelihood | None = None
         self._random = Mt19937(self.seed)
         self._followers: list[RepetitionPenalties | Dry] = []
         biases: dict[int, float] = {}
@@ -56,7 +66,7 @@ class Sampler:
         if self._greedy:
             chain = {name: chain[name] for name in chain if name in _SCORING}
         self._filters = list(chain.values())
-        usual = not self._greedy and isinstance(self._draw, Likelihood)
+        usual = not self._greedy and isinstance(self._draw, Proportional)
         self._native = _native(params, list(chain)) if usual else None
         self._biased = frozenset(biases)
         # A bias that only lowers leaves the largest logit the largest, unless it is the one lowered.
@@ -116,7 +126,7 @@ class Sampler:
             return MirostatTwo(**rates, random=self._random)
         if "adaptive_p" in params.samplers:
             return AdaptiveProbability(target=params.adaptive_target, decay=params.adaptive_decay, random=self._random)
-        return Likelihood(self._random)
+        return Proportional(self._random)
 
     def sample(self, scores: Scores, row: int = 0) -> int:
         """A token drawn from a row of `scores`. Raises `SamplingError`.
@@ -126,9 +136,15 @@ class Sampler:
         best = scores.best[row]
         if best < 0:
             raise SamplingError("the model's output is not finite: no token can be drawn")
+        token = self._pick(scores, row, best)
+        if self._wanted is not None and not self._wanted.after:
+            self.likelihood = of_model(scores, row, token, self._wanted.top)
+        return token
+
+    def _pick(self, scores: Scores, row: int, best: int) -> int:
         if self._takes_best and best not in self._biased:
-            return best
-        if self._native is not None and not self._biased:
+            return self._certain(best)
+        if self._native is not None and not self._biased and not self._tells_left:
             return self._native(scores.logits[row], scores.maxima[row], self._random.uniform_double())
         candidates = Candidates(scores.logits[row], scores.maxima[row])
         try:
@@ -142,14 +158,36 @@ class Sampler:
         if len(self._bias_ids):
             candidates.change(self._bias_ids, candidates.logits[self._bias_ids] + self._biases)
         if self._native is not None:
-            return candidates.draw(self._native, self._random.uniform_double())
+            token = candidates.draw(self._native, self._random.uniform_double())
+            if not self._tells_left:
+                return token
+            self._narrow(candidates)
+        else:
+            self._narrow(candidates)
+            if self._greedy:
+                token = int(np.argmax(candidates.logits))
+                filters.finite(candidates.logits[token])
+                return self._certain(token)
+            token = candidates.token(self._draw(candidates))
+        if self._wanted is not None and self._wanted.after:
+            probabilities = filters.softmax(candidates)
+            self.likelihood = of_candidates(candidates.ids, probabilities, token, self._wanted.top)
+        return token
+
+    def _narrow(self, candidates: Candidates) -> None:
         for narrow in self._filters:
             narrow(candidates)
-        if not self._greedy:
-            return candidates.token(self._draw(candidates))
-        token = int(np.argmax(candidates.logits))
-        filters.finite(candidates.logits[token])
+
+    def _certain(self, token: int) -> int:
+        """`token`, of which there is no doubt."""
+        if self._wanted is not None and self._wanted.after:
+            self.likelihood = Likelihood(1.0, ((token, 1.0),)[: self._wanted.top])
         return token
+
+    @property
+    def _tells_left(self) -> bool:
+        """Whether what sampling leaves is to be told."""
+        return self._wanted is not None and self._wanted.after
 
     def accept(self, token: int) -> None:
         """`token` is part of the answer: penalties and dry count it."""

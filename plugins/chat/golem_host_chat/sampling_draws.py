@@ -1,7 +1,6 @@
 """The last step of a sampling chain: which of the candidates left is drawn.
 
-Each follows llama.cpp's `src/llama-sampler.cpp` (b11434). Beside the position it draws, a draw tells how likely each
-candidate was (`probabilities`, of the last call).
+Each follows llama.cpp's `src/llama-sampler.cpp` (b11434).
 """
 
 from __future__ import annotations
@@ -22,16 +21,15 @@ _PEAK, _SHARPNESS, _WIDTH = np.float32(5.0), np.float32(10.0), np.float32(1) / n
 
 
 class Draw(Protocol):
-    """Draws the position of a candidate, which it may narrow further. Raises `SamplingError`."""
+    """Draws the position of a candidate, by the probabilities of those that are left when it returns.
+
+    Raises `SamplingError`.
+    """
 
     def __call__(self, candidates: Candidates) -> int: ...
 
-    def probabilities(self, candidates: Candidates) -> NDArray[np.float32]:
-        """How likely each of the `candidates` that a call left was to be drawn, float32 (n,)."""
-        ...
 
-
-class Likelihood:
+class Proportional:
     """In proportion to the candidates' probabilities: one number from `random` for each draw, always."""
 
     def __init__(self, random: Mt19937) -> None:
@@ -42,9 +40,6 @@ class Likelihood:
         weights = np.exp(candidates.logits - candidates.best())
         running = np.cumsum(weights.astype(np.float64))
         return _first_at(running, self._random.uniform_double() * running[-1])
-
-    def probabilities(self, candidates: Candidates) -> NDArray[np.float32]:
-        return softmax(candidates)
 
 
 class MirostatOne:
@@ -63,9 +58,6 @@ class MirostatOne:
         kept = self._kept(candidates)
         candidates.largest(min(kept, len(candidates.logits)))
         return self._surprise.draw(candidates, self._random)
-
-    def probabilities(self, candidates: Candidates) -> NDArray[np.float32]:
-        return softmax(candidates)
 
     def _kept(self, candidates: Candidates) -> int:
         first = Candidates(candidates.logits)
@@ -103,9 +95,6 @@ class MirostatTwo:
         candidates.order()
         return self._surprise.draw(candidates, self._random)
 
-    def probabilities(self, candidates: Candidates) -> NDArray[np.float32]:
-        return softmax(candidates)
-
 
 class AdaptiveProbability:
     """Adaptive-p: prefers tokens whose probability is near a target, which moves so that those drawn average `target`.
@@ -135,9 +124,6 @@ class AdaptiveProbability:
         self._sum = original[position] + self._decay * self._sum
         self._weight = np.float32(1) + self._decay * self._weight
         return position
-
-    def probabilities(self, candidates: Candidates) -> NDArray[np.float32]:
-        return softmax(candidates)
 
 
 class _Surprise:

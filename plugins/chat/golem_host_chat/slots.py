@@ -138,14 +138,21 @@ def resumable(held: Held, shared: int, layout: Layout) -> Start:
 
 
 def choose_slot(
-    slots: Sequence[Slot], prompt: Sequence[int], layout: Layout, *, reuse: bool, others: Sequence[Held] = ()
+    slots: Sequence[Slot],
+    prompt: Sequence[int],
+    layout: Layout,
+    *,
+    reuse: bool,
+    others: Sequence[Held] = (),
+    only: int | None = None,
 ) -> Choice | None:
-    """The slot for a prompt, or None when all are busy; `others` are conversations kept elsewhere.
+    """The slot for a prompt, or None when all are busy; `others` are conversations kept elsewhere. `only` this slot may
+    be taken, where one is named.
 
     The free slot that saves most, if that is a tenth of the prompt or more; else an empty one; else the one used
     longest ago. The last token of a prompt is always read again: its logits are not kept.
     """
-    free = [slot for slot in slots if not slot.busy]
+    free = [slot for slot in slots if not slot.busy and only in (None, slot.index)]
     if not free:
         return None
     spare = min(free, key=lambda slot: (bool(slot.tokens), slot.last_used if slot.tokens else 0))

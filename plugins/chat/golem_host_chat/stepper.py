@@ -71,17 +71,22 @@ class ChatStepper:
         self._chunk = 64
         """Prompt columns of the next pass: follows the speed seen."""
 
-    def admit(self, job: Job[Generation]) -> bool:
+    def admit(self, job: Job[Generation]) -> bool | None:
         request = job.request
         self._check(request)
         if any(c.job.id == request.follows and c.reading for c in self._conversations):
             return False
         self._expire()
         choice = choose_slot(
-            self._slots, request.prompt, self._memory.layout, reuse=request.reuse, others=self._prompts.entries
+            self._slots,
+            request.prompt,
+            self._memory.layout,
+            reuse=request.reuse,
+            others=self._prompts.entries,
+            only=request.extras.slot,
         )
         if choice is None:
-            return False
+            return None if request.extras.slot is not None else False
         slot, keep = choice.slot, choice.start.keep
         try:
             self._prepare(choice)

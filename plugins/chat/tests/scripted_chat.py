@@ -6,7 +6,7 @@ import json
 import time
 from collections.abc import AsyncIterator, Callable, Mapping
 from contextlib import asynccontextmanager
-from dataclasses import dataclass, field
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any, cast
 
@@ -20,10 +20,11 @@ from golem_host.registry import Model
 from golem_host.testing.fakes import FakePlugin, plugin_set
 from golem_host.testing.inprocess import running, settings_of
 from golem_host.testing.tiny import tiny_gguf
-from golem_host.text.stream import TextStream
 from golem_host.text.tokenizer import tokenizer_from_gguf
 from golem_host.weights.gguf import open_gguf
-from golem_host_chat.generation import Completion, Delta, Generation, Timings
+from golem_host_chat.answer_text import AnswerText
+from golem_host_chat.generation import Completion, Generation, Progress, Timings
+from golem_host_chat.likelihoods import Likelihood
 from golem_host_chat.routes import ROUTES
 from golem_host_chat.sampling_dry import RestartFinder
 from golem_host_chat.sampling_params import SamplingParams
@@ -49,10 +50,8 @@ class _Seat:
     job: Job[Generation]
     slot: int
     script: Script
-    stream: TextStream
+    answer: AnswerText
     unread: bool = True
-    drawn: int = 0
-    texts: list[str] = field(default_factory=list)
 
 
 class ScriptedStepper:
@@ -63,13 +62,19 @@ class ScriptedStepper:
         self._runtime = runtime
         self.seats: list[_Seat] = []
 
-    def admit(self, job: Job[Generation]) -> bool:
+    def admit(self, job: Job[Generation]) -> bool | None:
         taken = {seat.slot for seat in self.seats}
-        free = [slot for slot in range(self._model.slots) if slot not in taken]
+        only = job.request.extras.slot
+        free = [slot for slot in range(self._model.slots) if slot not in taken and only in (None, slot)]
+        if not free and only is not None:
+            return None
         if not free or any(seat.unread and seat.job.id == job.request.follows for seat in self.seats):
             return False
         self._model.asked.append(job.request)
-        self.seats.append(_Seat(job, free[0], self._script(job.request), TextStream(job.request.stops)))
+        room = self._model.context - len(job.request.prompt)
+        limit = room if job.request.max_tokens is None else min(room, job.request.max_tokens)
+        self.seats.append(_Seat(job, free[0], self._script(job.request), AnswerText(job.request, limit)))
+        self._report(self.seats[-1], 0)
         return True
 
     def step(self) -> None:
@@ -79,6 +84,7 @@ class ScriptedStepper:
         for seat in list(self.seats):
             if seat.unread:
                 seat.unread = False
+                self._report(seat, len(seat.job.request.prompt))
                 if seat.job.request.max_tokens == 0:
                     self._end(seat, "length")
             else:
@@ -95,57 +101,58 @@ class ScriptedStepper:
         return next((script for word, script in self._model.scripts.items() if word in text), Script())
 
     def _draw(self, seat: _Seat) -> None:
-        pieces = seat.script.pieces
-        over = seat.drawn >= len(pieces)
-        if over and not seat.script.endless:
-            if seat.script.error is not None:
-                seat.job.fail(seat.script.error)
-                self.release(seat.job)
-                return
-            seat.drawn += 1
-            self._end(seat, "stop")
+        pieces, answer, extras = seat.script.pieces, seat.answer, seat.job.request.extras
+        over = len(answer.drawn) >= len(pieces)
+        if over and not seat.script.endless and seat.script.error is not None:
+            seat.job.fail(seat.script.error)
+            self.release(seat.job)
             return
-        text = seat.stream.push(pieces[-1] if over else pieces[seat.drawn])
-        seat.drawn += 1
-        self._send(seat, text)
-        request = seat.job.request
-        room = self._model.context - len(request.prompt)
-        if seat.stream.stopped is not None:
-            self._end(seat, "stop")
-        elif seat.drawn >= min(room, room if request.max_tokens is None else request.max_tokens):
-            self._end(seat, "length")
+        piece = None if over and not seat.script.endless else pieces[-1] if over else pieces[len(answer.drawn)]
+        likelihood = None
+        if extras.probs is not None:
+            value = 0.5 ** len(answer.drawn)
+            likelihood = Likelihood(value, tuple((id, value / 2) for id in range(extras.probs.top)))
+        delta = answer.push(0, piece, likelihood, milliseconds=4.0)
+        if delta is not None:
+            seat.job.emit(replace(delta, timings=_timings(seat)) if extras.timed else delta)
+        if answer.finish is not None:
+            self._end(seat, answer.finish)
 
-    def _send(self, seat: _Seat, text: str) -> None:
-        if text:
-            seat.texts.append(text)
-            seat.job.emit(Delta(text))
+    def _report(self, seat: _Seat, read: int) -> None:
+        if seat.job.request.extras.progress:
+            seat.job.emit(Progress(len(seat.job.request.prompt), 0, read, 1.0))
 
     def _end(self, seat: _Seat, finish: str) -> None:
-        if seat.stream.stopped is None:
-            self._send(seat, seat.stream.finish())
-        prompt = len(seat.job.request.prompt)
-        cached = prompt - 1 if seat.job.request.follows is not None else 0
+        answer = seat.answer
+        timings = _timings(seat)
         seat.job.finish(
             Completion(
-                text="".join(seat.texts),
+                text=answer.text,
                 finish=finish,
-                stop_word=seat.stream.stopped,
-                prompt_tokens=prompt,
-                cached_tokens=cached,
-                completion_tokens=seat.drawn,
+                stop_word=answer.stop_word,
+                prompt_tokens=timings.prompt_n + timings.cache_n,
+                cached_tokens=timings.cache_n,
+                completion_tokens=len(answer.drawn),
                 slot=seat.slot,
-                tokens=[0] * seat.drawn,
-                timings=Timings(
-                    waited_ms=0.25,
-                    prompt_n=prompt - cached,
-                    prompt_ms=2.0,
-                    cache_n=cached,
-                    predicted_n=seat.drawn,
-                    predicted_ms=4.0,
-                ),
+                tokens=[0] * len(answer.drawn),
+                timings=timings,
+                probabilities=tuple(answer.told),
             )
         )
         self.release(seat.job)
+
+
+def _timings(seat: _Seat) -> Timings:
+    prompt = len(seat.job.request.prompt)
+    cached = prompt - 1 if seat.job.request.follows is not None else 0
+    return Timings(
+        waited_ms=0.25,
+        prompt_n=prompt - cached,
+        prompt_ms=2.0,
+        cache_n=cached,
+        predicted_n=len(seat.answer.drawn),
+        predicted_ms=4.0,
+    )
 
 
 class ScriptedRuntime:

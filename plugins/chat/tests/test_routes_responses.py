@@ -154,11 +154,11 @@ def test_fields_as_those_of_a_chat_request() -> None:
                     "tools": [{"type": "function", "name": "g"}],
                 },
                 "text": {"format": {"type": "json_schema", "name": "n", "schema": {"type": "object"}, "strict": True}},
-                "include": ["message.output_text.logprobs"],
+                "include": ["reasoning.encrypted_content"],
             }
         )
     ).body
-    assert (body["max_tokens"], body["top_k"], body["logprobs"]) == (5, 3, True)
+    assert (body["max_tokens"], body["top_k"]) == (5, 3)
     assert [tool["function"] for tool in body["tools"]] == [
         {"name": "g", "parameters": {"type": "object"}, "strict": True}
     ]

@@ -44,7 +44,15 @@ async def messages(request: Request[Any, Any, Any], host: Host) -> Response[byte
         answer = _Answer(request, choices, blocks, model.name, prompt_tokens=len(draw.prompts[0]))
         if asked.shared.stream:
             events = answer.events(host.registry.use(model, asked.shared.keep_alive))
-            return await stream_reply(request, choices.jobs, events, framing="events", dialect="anthropic", done=None)
+            return await stream_reply(
+                request,
+                choices.jobs,
+                events,
+                framing="events",
+                dialect="anthropic",
+                done=None,
+                ping_seconds=asked.shared.ping_seconds,
+            )
         return await answer.whole()
 
 

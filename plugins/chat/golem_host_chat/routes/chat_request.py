@@ -13,6 +13,7 @@ from golem_host_chat.routes.context_limit import tokenizable
 from golem_host_chat.routes.drawing_rules import takes_long
 from golem_host_chat.routes.openai_fields import SharedFields, draw_of, shared_fields
 from golem_host_chat.routes.thinking import openai_thinking, reasoning_apart
+from golem_host_chat.routes.token_probabilities import of_chat
 from golem_host_chat.routes.tools import openai_tools
 from golem_host_chat.routes.unserved import CHAT, V1, refuse_unserved
 
@@ -33,7 +34,7 @@ class ChatRequest:
     def read(cls, fields: Fields) -> ChatRequest:
         """Raises `BadRequest` naming the field at fault."""
         refuse_unserved(fields, CHAT, V1)
-        return cls(fields, shared_fields(fields), _framing(fields), _messages(fields))
+        return cls(fields, shared_fields(fields, of_chat), _framing(fields), _messages(fields))
 
     def text(self, runtime: ChatRuntime) -> str:
         """Its prompt before it is tokenized; raises as `render_conversation`."""

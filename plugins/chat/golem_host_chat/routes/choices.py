@@ -12,7 +12,7 @@ from litestar import Request
 from golem_host.http.disconnect import result_or_disconnect
 from golem_host.lanes.job import Job
 from golem_host.lanes.lane import Lane
-from golem_host_chat.generation import Generation
+from golem_host_chat.generation import NO_EXTRAS, Extras, Generation, Progress
 from golem_host_chat.routes.reading import PLAIN, AnswerReader, Ending, Piece, Reading
 from golem_host_chat.sampling_params import SamplingParams
 
@@ -34,6 +34,7 @@ class Draw:
     stops: tuple[str, ...] = ()
     reuse: bool = True
     reading: Reading = PLAIN
+    extras: Extras = NO_EXTRAS
 
     def jobs(self) -> list[Job[Generation]]:
         """One job per choice, in the order of the choices' indexes."""
@@ -51,6 +52,7 @@ class Draw:
                         follows=None if first is None else first.id,
                         followed=first is None and self.copies > 1,
                         preserve=self.reading.preserve,
+                        extras=self.extras,
                     )
                 )
                 first = first or job
@@ -86,17 +88,17 @@ class Choices:
         """All answers, whole, in the order of their indexes. Raises as `result_or_disconnect`."""
         return [self._reading.whole(completion) for completion in await result_or_disconnect(request, self.jobs)]
 
-    async def events(self) -> AsyncGenerator[tuple[int, Piece | Ending]]:
+    async def events(self) -> AsyncGenerator[tuple[int, Piece | Progress | Ending]]:
         """Pieces and ends as they come, each with its choice's index. One that fails ends all with its error."""
-        arrived: asyncio.Queue[tuple[int, Piece | Ending | Exception]] = asyncio.Queue()
+        arrived: asyncio.Queue[tuple[int, Piece | Progress | Ending | Exception]] = asyncio.Queue()
 
         async def read(index: int, job: Job[Generation]) -> None:
             reader = AnswerReader(self._reading)
             try:
-                async for delta in job.events():
-                    for piece in reader.push(delta.text):
+                async for event in job.events():
+                    for piece in [event] if isinstance(event, Progress) else reader.take(event):
                         arrived.put_nowait((index, piece))
-                for piece in reader.finish():
+                for piece in reader.last():
                     arrived.put_nowait((index, piece))
                 arrived.put_nowait((index, reader.ending(job.value)))
             except Exception as error:

@@ -13,7 +13,8 @@ from golem_host.http.streams import stream_reply
 from golem_host_chat.generation import Completion
 from golem_host_chat.routes.choices import Choices
 from golem_host_chat.routes.ollama_bodies import NOTHING, Reply
-from golem_host_chat.routes.reading import Piece
+from golem_host_chat.routes.reading import Ending, Piece
+from golem_host_chat.routes.token_probabilities import TokenWriter
 from golem_host_chat.routes.totals import fill_note
 
 Further = Callable[[Completion], dict[str, Any]]
@@ -25,17 +26,19 @@ async def respond(
     choices: Choices,
     reply: Reply,
     held: AbstractAsyncContextManager[Any],
+    tokens: TokenWriter,
     *,
     stream: bool,
     further: Further = lambda completion: {},
 ) -> Response[bytes] | dict[str, Any]:
     """Answer with the one choice, streamed or not. `held` is the use of the model, entered again by a stream."""
     if stream:
-        lines = _lines(request, choices, reply, held, further)
+        lines = _lines(request, choices, reply, held, tokens, further)
         return await stream_reply(request, choices.jobs, lines, framing="ndjson", dialect="ollama", done=None)
     [ending] = await choices.whole(request)
     fill_note(log_note(request), [ending.completion])
-    return {**reply.final(ending.completion, ending), **further(ending.completion)}
+    logprobs = tokens.ollama(tokens.whole(ending.completion))
+    return {**reply.final(ending.completion, ending), **logprobs, **further(ending.completion)}
 
 
 async def _lines(
@@ -43,12 +46,13 @@ async def _lines(
     choices: Choices,
     reply: Reply,
     held: AbstractAsyncContextManager[Any],
+    tokens: TokenWriter,
     further: Further,
 ) -> AsyncIterator[dict[str, Any]]:
     async with held, aclosing(choices.events()) as events:
         async for _, event in events:
             if isinstance(event, Piece):
-                yield reply.piece(event)
-            else:
+                yield {**reply.piece(event), **tokens.ollama(event.tokens)}
+            elif isinstance(event, Ending):
                 fill_note(log_note(request), [event.completion])
                 yield {**reply.final(event.completion, NOTHING), **further(event.completion)}

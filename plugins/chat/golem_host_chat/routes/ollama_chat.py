@@ -19,6 +19,7 @@ from golem_host_chat.routes.ollama_bodies import Reply, chat_part
 from golem_host_chat.routes.ollama_fields import SharedFields, shared_fields
 from golem_host_chat.routes.residency import load_or_unload
 from golem_host_chat.routes.thinking import require_thinking
+from golem_host_chat.routes.token_probabilities import TokenWriter
 from golem_host_chat.routes.tools import ollama_tools
 from golem_host_chat.routes.truncation import fit
 from golem_host_chat.routes.unserved import OLLAMA, refuse_unserved
@@ -51,9 +52,10 @@ async def chat(request: Request[Any, Any, Any], host: Host) -> Response[bytes] |
         if dropped:
             log.info("%s: a conversation was too long; its oldest %d messages were left out", model.name, dropped)
             log_note(request).extra["messages left out"] = dropped
+        tokens = TokenWriter(runtime.tokenizer, shared.probs)
         choices = Choices(runtime.lane, draw)
         held = host.registry.use(model, shared.keep_alive)
-        return await respond(request, choices, reply, held, stream=shared.stream)
+        return await respond(request, choices, reply, held, tokens, stream=shared.stream)
 
 
 def _prepare(shared: SharedFields, framing: Framing, runtime: ChatRuntime, messages: list[Any]) -> tuple[Draw, int]:
@@ -66,7 +68,7 @@ def _prepare(shared: SharedFields, framing: Framing, runtime: ChatRuntime, messa
         truncate=shared.truncate,
     )
     prompt = fitted.prompt
-    return shared.options.draw(runtime, prompt.tokens, prompt.reading), fitted.dropped
+    return shared.options.draw(runtime, prompt.tokens, prompt.reading, shared.probs), fitted.dropped
 
 
 def _messages(fields: Fields) -> list[Any]:

@@ -9,9 +9,11 @@ from typing import Any
 from golem_host.http.fields import Fields
 from golem_host.http.keep_alive import parse_keep_alive
 from golem_host.registry import KeepAlive
+from golem_host_chat.likelihoods import Probabilities
 from golem_host_chat.routes.chat_prompt import Framing
 from golem_host_chat.routes.ollama_options import Options, read_options
 from golem_host_chat.routes.thinking import ollama_thinking
+from golem_host_chat.routes.token_probabilities import of_ollama
 from golem_host_chat.routes.tools import NO_TOOLS, Tooling
 
 
@@ -26,6 +28,7 @@ class SharedFields:
     options: Options
     thinking: bool | None
     template_variables: Mapping[str, Any]
+    probs: Probabilities | None
 
     def framing(self, tooling: Tooling = NO_TOOLS) -> Framing:
         return Framing(thinking=self.thinking, kwargs=self.template_variables, tooling=tooling)
@@ -44,4 +47,5 @@ def shared_fields(fields: Fields) -> SharedFields:
         options=read_options(fields),
         thinking=thinking,
         template_variables=template_variables,
+        probs=of_ollama(fields),
     )

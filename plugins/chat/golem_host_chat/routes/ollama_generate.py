@@ -25,6 +25,7 @@ from golem_host_chat.routes.reading import PLAIN
 from golem_host_chat.routes.residency import load_or_unload
 from golem_host_chat.routes.thinking import require_thinking
 from golem_host_chat.routes.token_ids import checked_ids
+from golem_host_chat.routes.token_probabilities import TokenWriter
 from golem_host_chat.routes.unserved import OLLAMA, OLLAMA_GENERATE, refuse_unserved
 
 if TYPE_CHECKING:
@@ -61,19 +62,20 @@ async def generate(request: Request[Any, Any, Any], host: Host) -> Response[byte
         reply.loaded()
         with runtime.lane.arriving():
             prompt, dropped = await off_loop(request, lambda: _prompt(asked, shared, runtime))
-            draw = shared.options.draw(runtime, prompt.tokens, prompt.reading)
+            draw = shared.options.draw(runtime, prompt.tokens, prompt.reading, shared.probs)
         if dropped:
             log.info(
                 "%s: a prompt was too long; the oldest %d tokens of its context were left out", model.name, dropped
             )
             log_note(request).extra["context tokens left out"] = dropped
+        tokens = TokenWriter(runtime.tokenizer, shared.probs)
         choices = Choices(runtime.lane, draw)
 
         def further(completion: Completion) -> dict[str, Any]:
             return {} if asked.raw else {"context": [*prompt.tokens, *completion.tokens]}
 
         held = host.registry.use(model, shared.keep_alive)
-        return await respond(request, choices, reply, held, stream=shared.stream, further=further)
+        return await respond(request, choices, reply, held, tokens, stream=shared.stream, further=further)
 
 
 def _asked(fields: Fields) -> _Asked:

@@ -9,6 +9,8 @@ from typing import TYPE_CHECKING, Any
 from golem_host.errors import BadRequest
 from golem_host.http.fields import Fields
 from golem_host.http.ollama_options import PREFIX, SAMPLING, known_options
+from golem_host_chat.generation import Extras
+from golem_host_chat.likelihoods import Probabilities
 from golem_host_chat.routes.choices import Draw
 from golem_host_chat.routes.drawing_rules import sampling_of
 from golem_host_chat.routes.openai_fields import MAX_INT
@@ -39,7 +41,7 @@ class Options:
             )
         return self.num_ctx or runtime.context
 
-    def draw(self, runtime: ChatRuntime, prompt: list[int], reading: Reading) -> Draw:
+    def draw(self, runtime: ChatRuntime, prompt: list[int], reading: Reading, probs: Probabilities | None) -> Draw:
         """What to draw after `prompt`, which fits. Raises `BadRequest` naming a sampling option at fault."""
         room = self.limit(runtime) - len(prompt)
         wanted = {-1: runtime.max_tokens, -2: None}.get(self.num_predict, self.num_predict)
@@ -49,6 +51,7 @@ class Options:
             max_tokens=room if wanted is None else min(wanted, room),
             stops=self.stops,
             reading=reading,
+            extras=Extras(probs=probs),
         )
 
     def _sampling(self, runtime: ChatRuntime) -> dict[str, Any]:

@@ -11,8 +11,9 @@ from litestar import Request, Response
 
 from golem_host.http.requestlog import log_note
 from golem_host.http.streams import SSE_DONE, stream_reply
+from golem_host_chat.generation import Progress
 from golem_host_chat.routes.choices import Choices
-from golem_host_chat.routes.openai_bodies import Envelope, timings, usage
+from golem_host_chat.routes.openai_bodies import Envelope, prompt_progress, timings, usage
 from golem_host_chat.routes.openai_fields import SharedFields
 from golem_host_chat.routes.openai_shapes import Shape
 from golem_host_chat.routes.reading import Ending, Piece
@@ -35,7 +36,13 @@ class Answer:
         jobs = self.choices.jobs
         if self.asked.stream:
             return await stream_reply(
-                self.request, jobs, self._chunks(), framing="sse", dialect="openai", done=SSE_DONE
+                self.request,
+                jobs,
+                self._chunks(),
+                framing="sse",
+                dialect="openai",
+                done=SSE_DONE,
+                ping_seconds=self.asked.ping_seconds,
             )
         endings = await self.choices.whole(self.request)
         wholes = [self.shape.whole(index, ending) for index, ending in enumerate(endings)]
@@ -52,8 +59,12 @@ class Answer:
                     opening = self.shape.opening(index)
                     if opening is not None:
                         yield self.envelope.chunk([opening])
+                if isinstance(event, Progress):
+                    yield self.envelope.chunk([self.shape.progress(index)], prompt_progress=prompt_progress(event))
+                    continue
                 if isinstance(event, Piece):
-                    yield self.envelope.chunk([self.shape.piece(index, event)])
+                    timed = {} if event.timings is None else {"timings": timings(Totals.timed(event.timings))}
+                    yield self.envelope.chunk([self.shape.piece(index, event)], **timed)
                     continue
                 ended[index] = event
                 end = self.shape.end(index, event)

@@ -8,6 +8,7 @@ import time
 from collections.abc import Sequence
 from typing import Any
 
+from golem_host_chat.generation import Progress
 from golem_host_chat.routes.totals import Totals
 
 _ALPHABET = string.ascii_letters + string.digits
@@ -59,4 +60,14 @@ def timings(totals: Totals) -> dict[str, Any]:
         "predicted_ms": drawn_ms,
         "predicted_per_token_ms": drawn_ms / drawn if drawn else 0.0,
         "predicted_per_second": 1e3 * drawn / drawn_ms if drawn_ms else 0.0,
+    }
+
+
+def prompt_progress(progress: Progress) -> dict[str, Any]:
+    """llama-server's object: `total` tokens of a prompt, `cache` of them from before, `processed` those included."""
+    return {
+        "total": progress.total,
+        "cache": progress.cached,
+        "processed": progress.processed,
+        "time_ms": round(progress.milliseconds),
     }

@@ -14,6 +14,7 @@ from golem_host_chat.routes.choices import Choices
 from golem_host_chat.routes.openai_answer import Answer
 from golem_host_chat.routes.openai_bodies import Envelope
 from golem_host_chat.routes.openai_shapes import ChatShape
+from golem_host_chat.routes.token_probabilities import TokenWriter
 
 if TYPE_CHECKING:
     from golem_host.host import Host
@@ -35,6 +36,7 @@ async def chat_completions(request: Request[Any, Any, Any], host: Host) -> Respo
             model=model.name,
             version=host.version,
         )
+        shape = ChatShape(TokenWriter(runtime.tokenizer, draw.extras.probs))
         choices = Choices(runtime.lane, draw)
         held = host.registry.use(model, asked.shared.keep_alive)
-        return await Answer(request, asked.shared, choices, ChatShape(), envelope, held).send()
+        return await Answer(request, asked.shared, choices, shape, envelope, held).send()

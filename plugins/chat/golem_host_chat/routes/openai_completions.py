@@ -17,6 +17,7 @@ from golem_host_chat.routes.openai_bodies import Envelope
 from golem_host_chat.routes.openai_fields import SharedFields, draw_of, shared_fields
 from golem_host_chat.routes.openai_shapes import TextShape
 from golem_host_chat.routes.prompt_shapes import Segment, prompt_segments, prompt_text, prompt_tokens
+from golem_host_chat.routes.token_probabilities import TokenWriter, of_completion
 from golem_host_chat.routes.unserved import COMPLETIONS, V1, refuse_unserved
 
 if TYPE_CHECKING:
@@ -28,7 +29,7 @@ async def completions(request: Request[Any, Any, Any], host: Host) -> Response[b
     """Continue one prompt or several."""
     fields = Fields(await read_json(request))
     refuse_unserved(fields, COMPLETIONS, V1)
-    shared = shared_fields(fields)
+    shared = shared_fields(fields, of_completion)
     echo = fields.boolean("echo", False)
     prompts = prompt_segments(fields.value("prompt"))
     model = host.registry.resolve(shared.model, "chat")
@@ -52,10 +53,11 @@ def _prepare(
 ) -> tuple[Draw, TextShape]:
     tokens = [prompt_tokens(runtime.tokenizer, segments, runtime.context) for segments in prompts]
     draw = draw_of(fields, shared, runtime, tokens)
+    tokens_written = TokenWriter(runtime.tokenizer, draw.extras.probs)
     if not echo:
-        return draw, TextShape()
+        return draw, TextShape(tokens_written)
     texts = [prompt_text(runtime.tokenizer, segments) for segments in prompts]
-    return draw, TextShape([text for text in texts for _ in range(shared.copies)])
+    return draw, TextShape(tokens_written, [text for text in texts for _ in range(shared.copies)])
 
 
 def _require_queue(prompts: list[list[Segment]], shared: SharedFields, runtime: ChatRuntime) -> None:

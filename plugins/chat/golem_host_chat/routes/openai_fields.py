@@ -2,13 +2,17 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from golem_host.errors import BadRequest
 from golem_host.http.fields import Fields
 from golem_host.http.keep_alive import parse_keep_alive
+from golem_host.http.streams import PING_SECONDS
 from golem_host.registry import KeepAlive
+from golem_host_chat.generation import Extras
+from golem_host_chat.likelihoods import Probabilities
 from golem_host_chat.routes.choices import Draw
 from golem_host_chat.routes.context_limit import require_room
 from golem_host_chat.routes.drawing_rules import sampling_of
@@ -34,10 +38,12 @@ class SharedFields:
     reuse: bool
     ignore_eos: bool
     keep_alive: KeepAlive
+    extras: Extras
+    ping_seconds: float | None
 
 
-def shared_fields(fields: Fields) -> SharedFields:
-    """Read them; raises `BadRequest` naming the field at fault."""
+def shared_fields(fields: Fields, probs: Callable[[Fields], Probabilities | None]) -> SharedFields:
+    """Read them; `probs` reads which probabilities are wanted. Raises `BadRequest` naming the field at fault."""
     options = Fields(fields.object("stream_options") or {}, "stream_options.")
     return SharedFields(
         model=fields.string("model"),
@@ -49,6 +55,8 @@ def shared_fields(fields: Fields) -> SharedFields:
         reuse=fields.boolean("cache_prompt", True),
         ignore_eos=fields.boolean("ignore_eos", False),
         keep_alive=parse_keep_alive(fields.value("keep_alive")),
+        extras=_extras(fields, probs(fields)),
+        ping_seconds=_ping_seconds(fields),
     )
 
 
@@ -62,6 +70,11 @@ def draw_of(
             "one in each slot (--parallel)",
             param="n",
         )
+    slot = shared.extras.slot
+    if slot is not None and slot >= runtime.slots:
+        raise fields.fault("id_slot", f"there is no slot {slot}: model '{runtime.model.name}' has {runtime.slots}")
+    if slot is not None and shared.copies > 1:
+        raise fields.fault("id_slot", f"one slot draws one answer at a time, and n is {shared.copies}")
     for prompt in prompts:
         require_room(prompt, runtime.context)
     return Draw(
@@ -72,7 +85,28 @@ def draw_of(
         stops=shared.stops,
         reuse=shared.reuse,
         reading=reading,
+        extras=shared.extras,
     )
+
+
+def _extras(fields: Fields, probs: Probabilities | None) -> Extras:
+    slot = fields.integer("id_slot", -1, minimum=-1, maximum=MAX_INT)
+    return Extras(
+        probs=probs,
+        slot=None if slot < 0 else slot,
+        indent=fields.integer("n_indent", 0, minimum=0, maximum=MAX_INT),
+        milliseconds=fields.integer("t_max_predict_ms", 0, minimum=-1, maximum=2**63 - 1),
+        progress=fields.boolean("return_progress", False),
+        timed=fields.boolean("timings_per_token", False),
+    )
+
+
+def _ping_seconds(fields: Fields) -> float | None:
+    """After how long a silence a stream gets a comment; None: never."""
+    seconds = fields.integer("sse_ping_interval", minimum=-1, maximum=MAX_INT)
+    if seconds is None:
+        return PING_SECONDS
+    return float(seconds) if seconds > 0 else None
 
 
 def _max_tokens(fields: Fields) -> int | None:

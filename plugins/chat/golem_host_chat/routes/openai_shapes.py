@@ -7,6 +7,7 @@ from typing import Any, Protocol
 
 from golem_host_chat.formats.base import Call
 from golem_host_chat.routes.reading import Ending, Piece
+from golem_host_chat.routes.token_probabilities import TokenWriter
 
 
 class Shape(Protocol):
@@ -18,6 +19,10 @@ class Shape(Protocol):
 
     def piece(self, index: int, piece: Piece) -> dict[str, Any]: ...
 
+    def progress(self, index: int) -> dict[str, Any]:
+        """A choice that has nothing yet, of a chunk that tells how far its prompt is read."""
+        ...
+
     def end(self, index: int, ending: Ending) -> dict[str, Any]: ...
 
     def whole(self, index: int, ending: Ending) -> dict[str, Any]: ...
@@ -26,7 +31,8 @@ class Shape(Protocol):
 class ChatShape:
     """Choices of `/v1/chat/completions`. A stream opens with the role, which no later piece repeats."""
 
-    def __init__(self) -> None:
+    def __init__(self, tokens: TokenWriter) -> None:
+        self._tokens = tokens
         self._called: dict[int, int] = {}
         """How many calls each choice has made."""
 
@@ -45,7 +51,7 @@ class ChatShape:
             delta["tool_calls"] = [
                 {"index": place, **_tool_call(call)} for place, call in enumerate(piece.calls, start=first)
             ]
-        return self._delta(index, delta, None)
+        return self._delta(index, delta or {"content": ""}, None, self._tokens.logprobs(piece.tokens))
 
     def end(self, index: int, ending: Ending) -> dict[str, Any]:
         return self._delta(index, {}, ending.finish)
@@ -56,11 +62,17 @@ class ChatShape:
             message["reasoning_content"] = ending.reasoning
         if ending.calls:
             message["tool_calls"] = [_tool_call(call) for call in ending.calls]
-        return {"index": index, "message": message, "logprobs": None, "finish_reason": ending.finish}
+        logprobs = self._tokens.logprobs(self._tokens.whole(ending.completion))
+        return {"index": index, "message": message, "logprobs": logprobs, "finish_reason": ending.finish}
+
+    def progress(self, index: int) -> dict[str, Any]:
+        return self._delta(index, {}, None)
 
     @staticmethod
-    def _delta(index: int, delta: dict[str, Any], finish: str | None) -> dict[str, Any]:
-        return {"index": index, "delta": delta, "logprobs": None, "finish_reason": finish}
+    def _delta(
+        index: int, delta: dict[str, Any], finish: str | None, logprobs: dict[str, Any] | None = None
+    ) -> dict[str, Any]:
+        return {"index": index, "delta": delta, "logprobs": logprobs, "finish_reason": finish}
 
 
 def _tool_call(call: Call) -> dict[str, Any]:
@@ -70,24 +82,29 @@ def _tool_call(call: Call) -> dict[str, Any]:
 class TextShape:
     """Choices of `/v1/completions`. `echoes` are the texts that precede each choice's answer (`echo`), or none."""
 
-    def __init__(self, echoes: Sequence[str] = ()) -> None:
+    def __init__(self, tokens: TokenWriter, echoes: Sequence[str] = ()) -> None:
+        self._tokens = tokens
         self._echoes = echoes
 
     def opening(self, index: int) -> dict[str, Any] | None:
         return self._choice(index, self._echo(index), None) if self._echo(index) else None
 
     def piece(self, index: int, piece: Piece) -> dict[str, Any]:
-        return self._choice(index, piece.content, None)
+        return self._choice(index, piece.content, None, self._tokens.logprobs(piece.tokens))
+
+    def progress(self, index: int) -> dict[str, Any]:
+        return self._choice(index, "", None)
 
     def end(self, index: int, ending: Ending) -> dict[str, Any]:
         return self._choice(index, "", ending.finish)
 
     def whole(self, index: int, ending: Ending) -> dict[str, Any]:
-        return self._choice(index, self._echo(index) + ending.content, ending.finish)
+        logprobs = self._tokens.logprobs(self._tokens.whole(ending.completion))
+        return self._choice(index, self._echo(index) + ending.content, ending.finish, logprobs)
 
     def _echo(self, index: int) -> str:
         return self._echoes[index] if self._echoes else ""
 
     @staticmethod
-    def _choice(index: int, text: str, finish: str | None) -> dict[str, Any]:
-        return {"index": index, "text": text, "logprobs": None, "finish_reason": finish}
+    def _choice(index: int, text: str, finish: str | None, logprobs: dict[str, Any] | None = None) -> dict[str, Any]:
+        return {"index": index, "text": text, "logprobs": logprobs, "finish_reason": finish}

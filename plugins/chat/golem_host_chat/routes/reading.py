@@ -7,14 +7,14 @@ from __future__ import annotations
 
 import re
 from collections.abc import Generator, Iterator
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import lru_cache
 from itertools import groupby
 
 from golem_host_chat.formats.base import Call, CallFormat, Malformed, Tools
 from golem_host_chat.formats.cursor import SPACE, Cursor
 from golem_host_chat.formats.thoughts import Thought
-from golem_host_chat.generation import Completion
+from golem_host_chat.generation import Completion, Delta, DrawnToken, Timings
 
 MAX_BROKEN = 32
 """Beginnings of calls that turn out to be none, each of which is read again as text; further ones stay text at once."""
@@ -22,11 +22,17 @@ MAX_BROKEN = 32
 
 @dataclass(frozen=True)
 class Piece:
-    """A part of an answer that may leave now; one of the three is not empty. Calls are whole."""
+    """A part of an answer that may leave now. Calls are whole; of the first three at most one is not empty.
+
+    `tokens`, `ids` and `timings` are what the deltas it comes from carried; the last piece may carry nothing else.
+    """
 
     content: str = ""
     reasoning: str = ""
     calls: tuple[Call, ...] = ()
+    tokens: tuple[DrawnToken, ...] = ()
+    ids: tuple[int, ...] = ()
+    timings: Timings | None = None
 
 
 @dataclass(frozen=True)
@@ -102,9 +108,31 @@ class AnswerReader:
         self._reasoned = False
         self._out: list[Piece] = []
         self._sent: list[Piece] = []
+        self._carried = Delta("")
+        """What came with text that has not left yet."""
+
+    def take(self, delta: Delta) -> list[Piece]:
+        """Take in what the lane sent; returns the pieces that may leave now, the last with all that came along."""
+        carried = self._carried
+        self._carried = Delta("", carried.tokens + delta.tokens, carried.ids + delta.ids, delta.timings)
+        return self._laden(self.push(delta.text))
+
+    def last(self) -> list[Piece]:
+        """`finish`, with what is left of what came along."""
+        pieces = self.finish()
+        if not pieces and (self._carried.tokens or self._carried.ids):
+            pieces = [Piece()]
+        return self._laden(pieces)
+
+    def _laden(self, pieces: list[Piece]) -> list[Piece]:
+        if not pieces:
+            return pieces
+        carried, self._carried = self._carried, Delta("")
+        last = replace(pieces[-1], tokens=carried.tokens, ids=carried.ids, timings=carried.timings)
+        return [*pieces[:-1], last]
 
     def push(self, text: str) -> list[Piece]:
-        """Take in what the lane sent; returns the pieces that may leave now."""
+        """Take in text; returns the pieces that may leave now."""
         if self._thought is None and self._calls is None:
             self._emit(text)
         else:

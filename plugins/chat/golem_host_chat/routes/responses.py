@@ -48,7 +48,13 @@ async def responses(request: Request[Any, Any, Any], host: Host) -> Response[byt
             held = host.registry.use(model, asked.shared.keep_alive)
             events = answer.events(held)
             return await stream_reply(
-                request, answer.choices.jobs, events, framing="events", dialect="openai", done=None
+                request,
+                answer.choices.jobs,
+                events,
+                framing="events",
+                dialect="openai",
+                done=None,
+                ping_seconds=asked.shared.ping_seconds,
             )
         return await answer.whole()
 

@@ -8,6 +8,7 @@ from golem_host.errors import BadRequest
 from golem_host.http.fields import Fields, kind_of
 from golem_host_chat.routes.responses_items import MEMBERS, Conversation
 from golem_host_chat.routes.translated import Translated, members_of, required
+from golem_host_chat.routes.unserved import TRANSLATED, refuse_unserved
 
 _KEPT = "responses are not kept: send the whole conversation as input"
 _OWN = ("input", "instructions", "include", "text", "tools", "tool_choice", "max_output_tokens", "stream_options")
@@ -26,9 +27,6 @@ def translate(fields: Fields) -> Translated:
     body["max_tokens"] = fields.integer("max_output_tokens", minimum=0, maximum=2**31 - 1)
     body["tools"], body["tool_choice"] = _tools(fields)
     body["response_format"] = _response_format(fields)
-    body["top_logprobs"] = fields.integer("top_logprobs", minimum=0, maximum=20) or None
-    included = fields.array("include") or []
-    body["logprobs"] = "message.output_text.logprobs" in included or body["top_logprobs"] is not None
     return Translated(body, conversation.places, MEMBERS, _FIELDS)
 
 
@@ -42,6 +40,9 @@ def _refuse(fields: Fields) -> None:
     fields.refuse("truncation", "a conversation that does not fit is refused", neutral=("disabled",))
     for name in ("n", "n_cmpl"):
         fields.refuse(name, "a request gets one response", neutral=(1,))
+    refuse_unserved(fields, TRANSLATED)
+    if "message.output_text.logprobs" in (fields.array("include") or []):
+        raise fields.fault("include", "log probabilities are not served here: /v1/chat/completions has them")
 
 
 def _tools(fields: Fields) -> tuple[list[dict[str, Any]] | None, Any]:

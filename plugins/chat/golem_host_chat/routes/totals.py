@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from golem_host.http.requestlog import RequestNote
-from golem_host_chat.generation import Completion
+from golem_host_chat.generation import Completion, Timings
 
 
 @dataclass(frozen=True)
@@ -35,6 +35,18 @@ class Totals:
             read_ms=max(completion.timings.prompt_ms for completion in firsts),
             drawn=sum(completion.completion_tokens for completion in completions),
             drawn_ms=max(completion.timings.predicted_ms for completion in completions),
+        )
+
+    @classmethod
+    def timed(cls, timings: Timings) -> Totals:
+        """Those of one answer so far."""
+        return cls(
+            prompt_tokens=timings.prompt_n + timings.cache_n,
+            cached=timings.cache_n,
+            read=timings.prompt_n,
+            read_ms=timings.prompt_ms,
+            drawn=timings.predicted_n,
+            drawn_ms=timings.predicted_ms,
         )
 
 

@@ -22,7 +22,6 @@ class Unserved:
 
 _TOOLS = "it is called tools and tool_choice now"
 _CONSTRAINED = "answers are free text"
-_PROBABILITIES = "answers carry no token probabilities"
 _NATIVE = "it belongs to llama-server's own answer format"
 _SHIFT = "the context never shifts; an answer that fills it ends with 'length'"
 _REASONING = "reasoning lasts as long as the model reasons"
@@ -33,45 +32,44 @@ V1 = (
     Unserved("grammar", _CONSTRAINED, ("",)),
     Unserved("json_schema", _CONSTRAINED),
     Unserved("response_format", _CONSTRAINED, ({"type": "text"},)),
-    Unserved("n_probs", _PROBABILITIES, (0,)),
-    Unserved("post_sampling_probs", _PROBABILITIES, (False,)),
-    Unserved("id_slot", "the host chooses the slot", (-1,)),
     Unserved("lora", "there are no adapters", ([],)),
-    Unserved("t_max_predict_ms", "answers have no time limit", (0, -1)),
     Unserved("n_keep", _SHIFT, (0,)),
     Unserved("n_discard", _SHIFT, (0,)),
-    Unserved("n_indent", "lines may be indented as they come", (0,)),
     Unserved("n_cache_reuse", "only a shared beginning of prompts is reused", (0,)),
-    Unserved("timings_per_token", "timings come with the last chunk", (False,)),
-    Unserved("return_progress", _NATIVE, (False,)),
     Unserved("return_tokens", _NATIVE, (False,)),
     Unserved("verbose", _NATIVE, (False,)),
     Unserved("response_fields", _NATIVE, ([],)),
-    Unserved("sse_ping_interval", "a silent stream gets a comment every 15 seconds", (15,)),
 )
 """On both `/v1` routes. Samplers that are not served are refused where sampling is read."""
 
 CHAT = (
     Unserved("functions", _TOOLS, ([],)),
     Unserved("function_call", _TOOLS, ("auto", "none")),
-    Unserved("logprobs", _PROBABILITIES, (False,)),
-    Unserved("top_logprobs", _PROBABILITIES, (0,)),
     Unserved("reasoning_budget_tokens", _REASONING, (-1,)),
     Unserved("thinking_budget_tokens", _REASONING, (-1,)),
 )
 """On `/v1/chat/completions`, beside `V1`."""
 
 COMPLETIONS = (
-    Unserved("logprobs", _PROBABILITIES, (0, False)),
     Unserved("suffix", _INSERT, ("",)),
     Unserved("best_of", "answers are not ranked; n gives several", (1,)),
 )
 """On `/v1/completions`, beside `V1`."""
 
+_ELSEWHERE = "/v1/chat/completions has it"
+
+TRANSLATED = (
+    Unserved("n_probs", _ELSEWHERE, (0,)),
+    Unserved("post_sampling_probs", _ELSEWHERE, (False,)),
+    Unserved("return_progress", _ELSEWHERE, (False,)),
+    Unserved("timings_per_token", _ELSEWHERE, (False,)),
+    Unserved("logprobs", _ELSEWHERE, (False,)),
+    Unserved("top_logprobs", _ELSEWHERE, (0,)),
+)
+"""On routes that are answered as chats but write no such thing: `/v1/responses` and `/v1/messages`."""
+
 OLLAMA = (
     Unserved("format", _CONSTRAINED, ("",)),
-    Unserved("logprobs", _PROBABILITIES, (False,)),
-    Unserved("top_logprobs", _PROBABILITIES, (0,)),
     Unserved("_debug_render_only", "prompts are rendered to be answered", (False,)),
 )
 """On both `/api` routes."""
