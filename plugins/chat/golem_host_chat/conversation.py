@@ -13,6 +13,7 @@ from golem_host_chat.generation import Completion, Generation, Progress, Timings
 from golem_host_chat.sampling import Sampler
 from golem_host_chat.scores import Scores
 from golem_host_chat.slots import Slot
+from golem_host_chat.thought_budget import ThoughtCount
 
 
 class Conversation:
@@ -47,6 +48,7 @@ class Conversation:
             prompt=request.prompt,
             wanted=request.extras.probs,
         )
+        self._thoughts = None if request.thoughts is None else ThoughtCount(request.thoughts)
         self._answer = AnswerText(request, self._limit)
         self._token: int | None = None
         """Drawn last, if that has not been told yet."""
@@ -85,8 +87,11 @@ class Conversation:
         if self._first_logits is None:
             self._first_logits = time.monotonic()
         if self._limit > 0:
-            self._token = self._sampler.sample(scores, row)
+            forced = None if self._thoughts is None else self._thoughts.forced()
+            self._token = self._sampler.sample(scores, row, forced=forced)
             self._sampler.accept(self._token)
+            if self._thoughts is not None:
+                self._thoughts.accept(self._token, self._tokenizer.piece(self._token, special=True))
 
     def tell(self) -> None:
         """Send what may leave of the token drawn last; end the job when the answer is over."""

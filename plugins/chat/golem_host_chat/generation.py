@@ -6,6 +6,7 @@ from dataclasses import dataclass, field
 
 from golem_host_chat.likelihoods import Likelihood, Probabilities
 from golem_host_chat.sampling_params import SamplingParams
+from golem_host_chat.thought_budget import ThoughtBudget
 
 
 @dataclass(frozen=True)
@@ -36,7 +37,8 @@ class Generation:
     `prompt` holds token ids (at least one, fewer than the slot's context); `max_tokens` the most tokens to draw (None:
     until the slot is full; 0: only read the prompt). `reuse` lets the prompt continue from what a slot already holds.
     `follows` is the id of a job with the same prompt whose reading this one waits for (copies of one prompt); that job
-    is `followed`. `preserve` holds the control tokens whose text leaves with the answer, for those who read it.
+    is `followed`. `preserve` holds the control tokens whose text leaves with the answer, for those who read it;
+    `thoughts` limits how long the model may think.
     """
 
     prompt: list[int]
@@ -48,6 +50,7 @@ class Generation:
     followed: bool = False
     preserve: frozenset[int] = frozenset()
     extras: Extras = NO_EXTRAS
+    thoughts: ThoughtBudget | None = None
 
 
 @dataclass(frozen=True)

@@ -128,15 +128,15 @@ class Sampler:
             return AdaptiveProbability(target=params.adaptive_target, decay=params.adaptive_decay, random=self._random)
         return Proportional(self._random)
 
-    def sample(self, scores: Scores, row: int = 0) -> int:
-        """A token drawn from a row of `scores`. Raises `SamplingError`.
+    def sample(self, scores: Scores, row: int = 0, *, forced: int | None = None) -> int:
+        """A token drawn from a row of `scores`, or the one that is `forced`. Raises `SamplingError`.
 
         A few of its logits may be changed meanwhile, where they can be written; afterwards they are as they were.
         """
         best = scores.best[row]
         if best < 0:
             raise SamplingError("the model's output is not finite: no token can be drawn")
-        token = self._pick(scores, row, best)
+        token = self._pick(scores, row, best) if forced is None else self._certain(forced)
         if self._wanted is not None and not self._wanted.after:
             self.likelihood = of_model(scores, row, token, self._wanted.top)
         return token

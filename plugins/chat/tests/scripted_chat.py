@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import time
-from collections.abc import AsyncIterator, Callable, Mapping
+from collections.abc import AsyncIterator, Callable, Iterable, Mapping
 from contextlib import asynccontextmanager
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -240,8 +240,11 @@ class Served:
 
     def text(self, request: Generation) -> str:
         """The prompt a request came with, as text."""
+        return self.decoded(request.prompt)
+
+    def decoded(self, tokens: Iterable[int]) -> str:
         runtime = cast("ScriptedRuntime", self.host.registry.loaded(self.model))
-        return runtime.tokenizer.decode(request.prompt, special=True).decode()
+        return runtime.tokenizer.decode(tokens, special=True).decode()
 
 
 @asynccontextmanager

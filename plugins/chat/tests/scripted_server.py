@@ -15,8 +15,14 @@ from scripted_chat import Script, ScriptedModel
 CALLING = (
     'winter\n</think>\n\nI look.\n\n<tool_call>\n{"name": "get_weather", "arguments": {"city": "Oslo"}}\n</tool_call>'
 )
+CALLS = "".join(
+    f'<tool_call>\n{{"name": "get_weather", "arguments": {{"city": "{city}"}}}}\n</tool_call>'
+    for city in ("Oslo", "Köln")
+)
 SCRIPTS = {
     "emoji": Script(tuple(bytes([byte]) for byte in "a\U0001f600\u2028b".encode())),
+    "forecast": Script(tuple(bytes([byte]) for byte in f"I look.\n{CALLS}".encode())),
+    "ponder": Script((b"four", b"?\n</think>", b"\n\nFour.")),
     "endless": Script((b"more ",), endless=True),
     "calling": Script(tuple(character.encode() for character in CALLING)),
     "failing": Script((b"a", b"b"), error=RequestError("broken")),

@@ -115,6 +115,28 @@ def test_reasoning_format(tmp_path: Path) -> None:
     run(tmp_path, scenario)
 
 
+def test_budget(tmp_path: Path) -> None:
+    async def scenario(served: Served) -> None:
+        for fields, tokens in (
+            ({"reasoning_budget_tokens": 5}, 5),
+            ({"thinking_budget_tokens": 0}, 0),
+            ({"reasoning_budget_tokens": 7, "thinking_budget_tokens": 5}, 7),
+            ({"reasoning_budget_tokens": -1}, None),
+            ({}, None),
+        ):
+            await openai(served, "thinks", tools=[WEATHER], **ON, **fields)
+            budget = served.model.asked[-1].thoughts
+            assert (None if budget is None else budget.tokens) == tokens
+            if budget is not None:
+                assert budget.opened
+                assert budget.openers == ()
+                assert served.decoded(budget.closing) == "</think>"
+        body = {"messages": [{"role": "user", "content": "x"}], "reasoning_budget_tokens": -2}
+        assert (await served.post("/v1/chat/completions", **body)).status_code == 400
+
+    run(tmp_path, scenario)
+
+
 def test_a_begun_answer_may_end_within_a_thought(tmp_path: Path) -> None:
     async def scenario(served: Served) -> None:
         for begun, expected in (

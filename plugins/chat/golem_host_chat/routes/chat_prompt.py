@@ -13,6 +13,7 @@ from golem_host_chat.routes.context_limit import encode_within
 from golem_host_chat.routes.reading import Reading
 from golem_host_chat.routes.token_ids import control_tokens
 from golem_host_chat.routes.tools import NO_TOOLS, Tooling, require_tools
+from golem_host_chat.thought_budget import ThoughtBudget
 
 if TYPE_CHECKING:
     from golem_host_chat.runtime import ChatRuntime
@@ -25,7 +26,7 @@ class Framing:
 
     `thinking` None leaves the template's switch off. `continue_final` makes the answer continue a last assistant
     message (None: it does when there is one). `add_generation_prompt` False ends the prompt where the messages end.
-    `apart` keeps reasoning out of the content.
+    `apart` keeps reasoning out of the content, `budget` are the most tokens of it.
     """
 
     thinking: bool | None = None
@@ -34,6 +35,7 @@ class Framing:
     add_generation_prompt: bool = True
     tooling: Tooling = NO_TOOLS
     apart: bool = True
+    budget: int | None = None
 
 
 @dataclass(frozen=True)
@@ -109,12 +111,18 @@ def _reading(runtime: ChatRuntime, template: ChatTemplate, framing: Framing, tex
     thought = template.thought
     calls = template.call_format if framing.tooling.declared else None
     markers = (*(thought.markers if thought else ()), *(calls.markers if calls else ()))
+    opened, budget = thought is not None and thought.is_open(text, prefill), None
+    if thought is not None and framing.budget is not None:
+        closing = tuple(runtime.tokenizer.encode(thought.closing, add_special=False))
+        ends = calls.openers if calls is not None and calls.ends_thought else ()
+        budget = ThoughtBudget(thought, framing.budget, closing, ends, opened)
     return Reading(
         thought if framing.apart else None,
         calls,
         framing.tooling.schemas,
-        opened=thought is not None and thought.is_open(text, prefill),
+        opened=opened,
         preserve=control_tokens(runtime.tokenizer, markers),
+        budget=budget,
     )
 
 

@@ -12,7 +12,7 @@ from golem_host_chat.routes.choices import Draw
 from golem_host_chat.routes.context_limit import tokenizable
 from golem_host_chat.routes.drawing_rules import takes_long
 from golem_host_chat.routes.openai_fields import SharedFields, draw_of, shared_fields
-from golem_host_chat.routes.thinking import openai_thinking, reasoning_apart
+from golem_host_chat.routes.thinking import openai_thinking, reasoning_apart, reasoning_budget
 from golem_host_chat.routes.token_probabilities import of_chat
 from golem_host_chat.routes.tools import openai_tools
 from golem_host_chat.routes.unserved import CHAT, V1, refuse_unserved
@@ -89,4 +89,5 @@ def _framing(fields: Fields) -> Framing:
         add_generation_prompt=add_generation_prompt is not False,
         tooling=openai_tools(fields),
         apart=reasoning_apart(fields),
+        budget=reasoning_budget(fields),
     )

@@ -53,6 +53,7 @@ class Draw:
                         followed=first is None and self.copies > 1,
                         preserve=self.reading.preserve,
                         extras=self.extras,
+                        thoughts=self.reading.budget,
                     )
                 )
                 first = first or job

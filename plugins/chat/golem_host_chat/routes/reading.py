@@ -15,6 +15,7 @@ from golem_host_chat.formats.base import Call, CallFormat, Malformed, Tools
 from golem_host_chat.formats.cursor import SPACE, Cursor
 from golem_host_chat.formats.thoughts import Thought
 from golem_host_chat.generation import Completion, Delta, DrawnToken, Timings
+from golem_host_chat.thought_budget import ThoughtBudget
 
 MAX_BROKEN = 32
 """Beginnings of calls that turn out to be none, each of which is read again as text; further ones stay text at once."""
@@ -60,7 +61,7 @@ class Reading:
 
     Without `thought` and `calls` all text is content. `tools` are the functions that may be called. `opened` says that
     the prompt ends within a thought. `preserve` are the control tokens whose text has to leave the lane for it
-    (`Generation.preserve`).
+    (`Generation.preserve`); `budget` limits what it thinks there.
     """
 
     thought: Thought | None = None
@@ -68,6 +69,7 @@ class Reading:
     tools: Tools = field(default_factory=dict)
     opened: bool = False
     preserve: frozenset[int] = frozenset()
+    budget: ThoughtBudget | None = None
 
     def whole(self, completion: Completion) -> Ending:
         """A whole answer."""

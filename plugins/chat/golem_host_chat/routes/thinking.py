@@ -10,6 +10,7 @@ from golem_host.http.fields import Fields, kind_of
 if TYPE_CHECKING:
     from golem_host_chat.runtime import ChatRuntime
 
+MAX_BUDGET = 2**31 - 1
 EFFORTS = ("none", "minimal", "low", "medium", "high", "xhigh", "ultra", "max")
 FORMATS = ("auto", "deepseek", "none")
 LEVELS = ("low", "medium", "high", "max")
@@ -51,6 +52,14 @@ def reasoning_apart(fields: Fields) -> bool:
     if name not in FORMATS:
         raise fields.fault("reasoning_format", f"expected one of {', '.join(FORMATS)}, got {name!r}")
     return name != "none"
+
+
+def reasoning_budget(fields: Fields) -> int | None:
+    """The most tokens of reasoning, from `reasoning_budget_tokens` or its other name; None: no limit."""
+    names = ("reasoning_budget_tokens", "thinking_budget_tokens")
+    values = [fields.integer(name, minimum=-1, maximum=MAX_BUDGET) for name in names]
+    budget = next((value for value in values if value is not None), -1)
+    return None if budget < 0 else budget
 
 
 def require_thinking(runtime: ChatRuntime, thinking: bool | None, name: str) -> None:

@@ -24,7 +24,6 @@ _TOOLS = "it is called tools and tool_choice now"
 _CONSTRAINED = "answers are free text"
 _NATIVE = "it belongs to llama-server's own answer format"
 _SHIFT = "the context never shifts; an answer that fills it ends with 'length'"
-_REASONING = "reasoning lasts as long as the model reasons"
 _INSERT = "this model does not support insert"
 _PICTURES = "this route draws text, not pictures"
 
@@ -45,8 +44,6 @@ V1 = (
 CHAT = (
     Unserved("functions", _TOOLS, ([],)),
     Unserved("function_call", _TOOLS, ("auto", "none")),
-    Unserved("reasoning_budget_tokens", _REASONING, (-1,)),
-    Unserved("thinking_budget_tokens", _REASONING, (-1,)),
 )
 """On `/v1/chat/completions`, beside `V1`."""
 
