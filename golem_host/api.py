@@ -32,11 +32,13 @@ from golem_host.errors import (
 from golem_host.hookspecs import API, DemoModel, Identified, Metric, Route, Workload, hookimpl, hookspec
 
 if TYPE_CHECKING:
+    from golem_host.derived import DerivedModel
     from golem_host.host import Host
     from golem_host.lanes.job import Job, JobCancelled
     from golem_host.lanes.lane import Lane
     from golem_host.lanes.oneshot import OneShotLane
     from golem_host.lanes.stepwise import Stepper, StepwiseLane
+    from golem_host.layer import Layer
     from golem_host.plugins import PluginSet
     from golem_host.registry import Model, Runtime
 
@@ -45,6 +47,7 @@ __all__ = [
     "BadRequest",
     "ContextExceeded",
     "DemoModel",
+    "DerivedModel",
     "Forbidden",
     "GolemError",
     "Host",
@@ -53,6 +56,7 @@ __all__ = [
     "Job",
     "JobCancelled",
     "Lane",
+    "Layer",
     "Metric",
     "Model",
     "ModelFileError",
@@ -81,10 +85,12 @@ __all__ = [
 ]
 
 _HOMES = {
+    "DerivedModel": "golem_host.derived",
     "Host": "golem_host.host",
     "Job": "golem_host.lanes.job",
     "JobCancelled": "golem_host.lanes.job",
     "Lane": "golem_host.lanes.lane",
+    "Layer": "golem_host.layer",
     "Model": "golem_host.registry",
     "OneShotLane": "golem_host.lanes.oneshot",
     "PluginSet": "golem_host.plugins",

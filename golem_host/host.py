@@ -7,6 +7,7 @@ import logging
 import time
 from importlib.metadata import PackageNotFoundError, version
 
+from golem_host.catalogue import Catalogue
 from golem_host.config import Settings
 from golem_host.devices.device import Device
 from golem_host.devices.names import backend_maker, resolved
@@ -20,8 +21,8 @@ log = logging.getLogger("golem_host")
 
 
 class Host:
-    """Everything a route needs: `settings`, `plugins`, `registry`, `devices` (by name), `requests` (those in progress),
-    `version`.
+    """Everything a route needs: `settings`, `plugins`, `registry`, `catalogue` (models added while it runs), `devices`
+    (by name), `requests` (those in progress), `version`.
 
     `started` is the epoch time at which the host was ready to answer, None while models load.
     """
@@ -34,11 +35,17 @@ class Host:
         self.started: float | None = None
         self.stopping = False
         self.requests = Requests()
-        models = [model for _, found in plugins.each("golem_models", settings=settings) for model in found]
-        self._require_models(models)
-        for model in models:
+        self.catalogue = Catalogue(plugins, settings)
+        named = [model for _, found in plugins.each("golem_models", settings=settings) for model in found]
+        added = self.catalogue.own_models(named)
+        self._require_models([*named, *added])
+        for model in named:
             model.device = resolved(model.device)
-        self.registry = Registry(models, self.device_of, settings, cache_folder=settings["model-folder"])
+        self._named = named
+        self.registry = Registry(named, self.device_of, settings, cache_folder=settings["model-folder"])
+        for model in added:
+            self.registry.add(model)
+        self.catalogue.attach(self.registry)
 
     def _require_models(self, models: list[Model]) -> None:
         for name in self.plugins.names:
@@ -60,9 +67,11 @@ class Host:
         return device
 
     async def start(self) -> None:
-        """Load every model. Raises `OperatorError` naming the model that cannot be loaded."""
+        """Load every model that settings name; added ones wait for a request. Raises `OperatorError` naming the model
+        that cannot be loaded.
+        """
         self.registry.start()
-        for model in self.registry.models():
+        for model in self._named:
             try:
                 await self.registry.load(model)
             except Exception as error:

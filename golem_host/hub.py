@@ -11,18 +11,18 @@ import http.client
 import json
 import os
 import re
+import shutil
 import time
 import urllib.error
 import urllib.parse
 import urllib.request
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import Any, Protocol
 
 from golem_host.errors import OperatorError, UsageError
-from golem_host.parsers import nearest
-from golem_host.progress import ProgressLine
+from golem_host.parsers import nearest, show_size
 
 _CHUNK = 1 << 20
 _TIMEOUT_SECONDS = 30
@@ -53,6 +53,42 @@ class RemoteFile:
     sha256: str
 
 
+class HubRefused(OperatorError):
+    """The hub answered with an error; `code` is its HTTP status."""
+
+    def __init__(self, message: str, code: int) -> None:
+        super().__init__(message)
+        self.code = code
+
+
+class HubUnreachable(OperatorError):
+    """The hub did not answer, or not to the end: worth another try."""
+
+
+class Watcher(Protocol):
+    """Is told how far a pull is. What it raises ends the pull; what arrived stays."""
+
+    def chosen(self, files: Sequence[RemoteFile]) -> None:
+        """The hub has told what there is; these files are wanted."""
+        ...
+
+    def fetching(self, file: RemoteFile, have: int) -> None:
+        """`have` bytes of `file` are here; called for every piece."""
+        ...
+
+    def verifying(self, file: RemoteFile) -> None:
+        """`file` is here whole; its sha256 is computed next."""
+        ...
+
+
+@dataclass(frozen=True)
+class Pulled:
+    """A model's files on this machine, the first part first; `changed` when any of them was not there before."""
+
+    files: tuple[Path, ...]
+    changed: bool
+
+
 def parse_reference(name: str) -> Reference | None:
     """The reference, or None when `name` is not one of the hub. UsageError for a malformed one."""
     match = re.match(r"(?:https?://)?(?:hf\.co|huggingface\.co)/(.*)", name)
@@ -68,11 +104,11 @@ def endpoint() -> str:
     return os.environ.get("HF_ENDPOINT", "https://huggingface.co").rstrip("/")
 
 
-def pull(reference: Reference, folder: Path) -> Path:
-    """Fetch the chosen model's files into `folder/OWNER/REPO` and return the first one's path.
+def pull(reference: Reference, folder: Path, watcher: Watcher) -> Pulled:
+    """Fetch the chosen model's files into `folder/OWNER/REPO`.
 
-    Raises UsageError for a quantization the repository has not, OperatorError when the hub cannot be reached, refuses,
-    or gives a file other than it announced. What arrived stays: the next call goes on from there.
+    Raises UsageError for a quantization the repository has not, HubUnreachable, HubRefused, and OperatorError for a
+    file other than announced or too little space. What arrived stays: the next call goes on from there.
     """
     listing = _get_json(f"{endpoint()}/api/models/{reference.repository}?blobs=true", reference)
     commit = listing.get("sha")
@@ -80,9 +116,10 @@ def pull(reference: Reference, folder: Path) -> Path:
         raise OperatorError(f"hf.co/{reference.repository}: the hub named no commit")
     files = choose(_gguf_files(listing), reference)
     place = folder / reference.repository
-    for file in files:
-        _fetch(reference, commit, file, place / file.name)
-    return place / files[0].name
+    watcher.chosen(files)
+    _require_space(files, place)
+    fetched = [_fetch(reference, commit, file, place / file.name, watcher) for file in files]
+    return Pulled(tuple(place / file.name for file in files), any(fetched))
 
 
 def choose(files: list[RemoteFile], reference: Reference) -> list[RemoteFile]:
@@ -154,41 +191,65 @@ def _get_json(url: str, reference: Reference) -> dict[str, Any]:
         with urllib.request.urlopen(_request(url), timeout=_TIMEOUT_SECONDS) as response:
             content = json.loads(response.read(_LISTING_LIMIT))
     except urllib.error.HTTPError as error:
-        raise OperatorError(_refused(error, reference)) from error
+        error.close()
+        raise _refused(error, reference) from error
     except (OSError, http.client.HTTPException, ValueError) as error:
-        raise OperatorError(f"the hub at {endpoint()} could not be asked: {error}") from error
+        raise HubUnreachable(f"the hub at {endpoint()} could not be asked: {error}") from error
     if not isinstance(content, dict):
         raise OperatorError(f"the hub at {endpoint()} gave no listing of hf.co/{reference.repository}")
     return content
 
 
-def _refused(error: urllib.error.HTTPError, reference: Reference) -> str:
+def _refused(error: urllib.error.HTTPError, reference: Reference) -> HubRefused:
     name = f"hf.co/{reference.repository}"
     if error.code == 404:
-        return f"{name}: no such repository"
-    if error.code in (401, 403):
-        return f"{name}: not public; accept its terms on the hub and set HF_TOKEN to a token that may read it"
-    return f"{name}: the hub answered {error.code} {error.reason}"
+        said = "no such repository"
+    elif error.code in (401, 403):
+        said = "not public; accept its terms on the hub and set HF_TOKEN to a token that may read it"
+    else:
+        said = f"the hub answered {error.code} {error.reason}"
+    return HubRefused(f"{name}: {said}", error.code)
 
 
-def _fetch(reference: Reference, commit: str, file: RemoteFile, target: Path) -> None:
-    if target.exists() and target.stat().st_size == file.size and _sha256(target) == file.sha256:
-        return
-    part = target.with_name(f"{target.name}.{file.sha256[:12]}.part")
+def _require_space(files: Sequence[RemoteFile], place: Path) -> None:
+    missing = [file for file in files if not (place / file.name).exists()]
+    needed = sum(file.size - _size(_part(place / file.name, file)) for file in missing)
+    existing = next(folder for folder in (place, *place.parents) if folder.exists())
+    free = shutil.disk_usage(existing).free
+    if free < needed:
+        raise OperatorError(
+            f"{show_size(needed)} are to be fetched into {place}, where {show_size(free)} are free; choose another "
+            "place with --model-folder or GOLEM_HOME"
+        )
+
+
+def _part(target: Path, file: RemoteFile) -> Path:
+    """Where what has arrived of a file is kept."""
+    return target.with_name(f"{target.name}.{file.sha256[:12]}.part")
+
+
+def _fetch(reference: Reference, commit: str, file: RemoteFile, target: Path, watcher: Watcher) -> bool:
+    """Whether it had to be fetched."""
+    if target.exists() and target.stat().st_size == file.size:
+        watcher.verifying(file)
+        if _sha256(target) == file.sha256:
+            return False
+    part = _part(target, file)
     url = f"{endpoint()}/{reference.repository}/resolve/{commit}/{urllib.parse.quote(file.name)}"
     try:
         target.parent.mkdir(parents=True, exist_ok=True)
-        with ProgressLine(f"fetching {target.name}", file.size) as line:
-            _resume(url, part, file, reference, line)
+        _resume(url, part, file, reference, watcher)
+        watcher.verifying(file)
         if _sha256(part) != file.sha256:
             part.unlink()
             raise OperatorError(f"{target.name} arrived damaged (its sha256 is another one); pull it again")
         part.replace(target)
+        return True
     except OSError as error:
         raise OperatorError(f"{target.name} could not be fetched: {error}") from error
 
 
-def _resume(url: str, part: Path, file: RemoteFile, reference: Reference, line: ProgressLine) -> None:
+def _resume(url: str, part: Path, file: RemoteFile, reference: Reference, watcher: Watcher) -> None:
     """Append to `part` until it has `file.size` bytes; a connection that breaks is taken up again."""
     for attempt in range(_ATTEMPTS):
         have = _size(part)
@@ -201,7 +262,7 @@ def _resume(url: str, part: Path, file: RemoteFile, reference: Reference, line: 
                 if have and response.status != 206:
                     have = 0
                 with part.open("ab" if have else "wb") as output:
-                    while chunk := response.read(min(_CHUNK, file.size - have + 1)):
+                    while chunk := response.read1(min(_CHUNK, file.size - have + 1)):
                         have += len(chunk)
                         if have > file.size:
                             part.unlink()
@@ -209,15 +270,16 @@ def _resume(url: str, part: Path, file: RemoteFile, reference: Reference, line: 
                                 f"{file.name}: the hub sent more than the {file.size} bytes it announced"
                             )
                         output.write(chunk)
-                        line.update(have)
+                        watcher.fetching(file, have)
         except urllib.error.HTTPError as error:
+            error.close()
             if error.code < 500 or attempt == _ATTEMPTS - 1:
-                raise OperatorError(_refused(error, reference)) from error
+                raise _refused(error, reference) from error
         except (OSError, http.client.HTTPException) as error:
             if attempt == _ATTEMPTS - 1:
-                raise OperatorError(f"{file.name}: {error}; pull again to go on where it stopped") from error
+                raise HubUnreachable(f"{file.name}: {error}; pull again to go on where it stopped") from error
     if _size(part) < file.size:
-        raise OperatorError(f"{file.name}: the hub stops sending at {_size(part)} of {file.size} bytes")
+        raise HubUnreachable(f"{file.name}: the hub stops sending at {_size(part)} of {file.size} bytes")
 
 
 def _size(path: Path) -> int:

@@ -11,7 +11,7 @@ from abc import ABC, abstractmethod
 from collections.abc import AsyncIterator, Callable, Mapping, Sequence
 from contextlib import asynccontextmanager, suppress
 from pathlib import Path
-from typing import Any, Protocol
+from typing import TYPE_CHECKING, Any, Protocol
 
 from golem_host.devices.device import Device
 from golem_host.digests import DigestCache
@@ -19,6 +19,10 @@ from golem_host.errors import BadRequest, InternalError, ModelFileError, NotFoun
 from golem_host.http.known_routes import routes_of
 from golem_host.lanes.lane import Lane
 from golem_host.lanes.tally import Tally
+
+if TYPE_CHECKING:
+    from golem_host.derived import DerivedModel
+    from golem_host.layer import Layer
 
 log = logging.getLogger("golem_host.registry")
 
@@ -69,6 +73,8 @@ class Model(ABC):
     embedding_length: int = 0
     capabilities: tuple[str, ...] = ()
     modified: float = 0.0
+    base: Model | None = None
+    """Of a derived model: the one whose weights answer."""
 
     @abstractmethod
     def load(self, device: Device, settings: Mapping[str, Any], progress: Callable[[float], None]) -> Runtime:
@@ -86,6 +92,24 @@ class Model(ABC):
         """The end of the start-up line: slots, context."""
         return ""
 
+    def view(self, runtime: Runtime) -> Runtime:
+        """What routes get of the loaded model."""
+        return runtime
+
+    def prepare_layer(self, layer: Layer) -> Any:
+        """Check what a model derived from this one adds, on a worker thread; what is returned is kept with it.
+
+        Raises BadRequest naming what cannot be honoured: here, everything.
+        """
+        for name, value in layer.to_json().items():
+            if value and name != "license":
+                raise BadRequest(f"'{name}' means nothing to model '{self.name}', which serves {self.kind}", param=name)
+        return None
+
+    def layered(self, runtime: Runtime, derived: DerivedModel) -> Runtime:
+        """The loaded model as routes see it through `derived`. Raises BadRequest for what cannot be honoured now."""
+        return runtime
+
     @property
     def parameter_size(self) -> str:
         """The parameter count as people write it: `134.52M`, `7.6B`."""
@@ -100,6 +124,8 @@ class Resident:
 
     def __init__(self, model: Model) -> None:
         self.model = model
+        self.asked = model
+        """Itself or the derived model whose request loaded it."""
         self.runtime: Runtime | None = None
         self.error: BaseException | None = None
         """Why the last load failed."""
@@ -128,6 +154,9 @@ class Registry:
         cache_folder: Path,
     ) -> None:
         self._residents: dict[str, Resident] = {}
+        self._derived: dict[str, DerivedModel] = {}
+        self._leaving: list[Resident] = []
+        """Removed while in memory."""
         self._settings = settings
         self._device_of = device_of
         self._digests = DigestCache(cache_folder / "digests.json")
@@ -141,11 +170,40 @@ class Registry:
                     f"two models are named {model.name!r}: {first.path} and {model.path}; name one of them: NAME=PATH"
                 )
             self._residents[model.name] = Resident(model)
+        self._first = frozenset(self._residents)
+        """The models served from the start: what requests without a name mean does not change with others."""
 
     # Names
 
     def models(self) -> list[Model]:
-        return [resident.model for resident in self._residents.values()]
+        """All of them, derived ones last."""
+        return [*(resident.model for resident in self._residents.values()), *self._derived.values()]
+
+    def add(self, model: Model) -> None:
+        """Serve one more; the caller has seen to it that its name is free."""
+        self._residents[model.name] = Resident(model)
+
+    def add_derived(self, model: DerivedModel) -> None:
+        """The same for one derived from a model that is served."""
+        self._derived[model.name] = model
+
+    def remove(self, model: Model) -> None:
+        """Serve it no more. Requests that use it go on; then it leaves memory, unless its base is served still."""
+        self._derived.pop(model.name, None)
+        resident = self._residents.pop(model.name, None)
+        if resident is not None:
+            resident.keep = resident.expires_at = 0.0
+            self._leaving.append(resident)
+
+    def is_added(self, model: Model) -> bool:
+        """Whether a request added it, rather than the settings naming it."""
+        return model.name not in self._first
+
+    def _resident(self, model: Model) -> Resident:
+        resident = self._residents.get((model.base or model).name)
+        if resident is None:
+            raise NotFound(f"model '{model.name}' not found", code="model_not_found", param="model")
+        return resident
 
     def residents(self) -> list[Resident]:
         """The models in memory, the one that stays longest first."""
@@ -175,7 +233,8 @@ class Registry:
 
         Raises `NotFound` for an unknown name and `BadRequest` for a model of another kind.
         """
-        of_kind = [model for model in self.models() if model.kind == kind]
+        bases = [resident.model for resident in self._residents.values() if resident.model.kind == kind]
+        of_kind = [model for model in bases if model.name in self._first] or bases
         found = self.find(name) if name else None
         if found is not None and found.kind == kind:
             return found
@@ -202,11 +261,13 @@ class Registry:
 
         Of requests at the same time the keep-alive of the one that came last counts, whichever ends last.
         """
-        resident = self._residents[model.name]
+        resident = self._resident(model)
         resident.users += 1
         resident.keep = self._settings.get("keep-alive") if isinstance(keep_alive, Unset) else keep_alive
         try:
-            yield await self._loaded(resident)
+            if resident.runtime is None:
+                resident.asked = model
+            yield model.view(await self._loaded(resident))
         finally:
             resident.users -= 1
             resident.expires_at = None if resident.keep is None else time.time() + resident.keep
@@ -217,7 +278,7 @@ class Registry:
 
     async def unload(self, model: Model) -> None:
         """Take a model out of memory as soon as no request uses it."""
-        resident = self._residents[model.name]
+        resident = self._resident(model)
         resident.keep = resident.expires_at = 0.0
         await self._unload_expired(resident)
 
@@ -264,6 +325,9 @@ class Registry:
             raise
         finally:
             resident.loading = False
+        for derived in self._derived.values():
+            if derived.base is model:
+                derived.take_facts()
         resident.error = None
         resident.load_seconds = time.monotonic() - started
         return runtime
@@ -321,7 +385,7 @@ class Registry:
             self._reaper.cancel()
         self._loop = None
         await asyncio.gather(*self._reloads)
-        for resident in self._residents.values():
+        for resident in (*self._residents.values(), *self._leaving):
             async with resident.lock:
                 runtime, resident.runtime = resident.runtime, None
                 if runtime is not None:
@@ -330,15 +394,20 @@ class Registry:
     async def _reap(self) -> None:
         while True:
             await asyncio.sleep(REAP_SECONDS)
-            for resident in self.residents():
+            for resident in (*self.residents(), *self._leaving):
                 try:
                     await self._unload_expired(resident)
                 except Exception:
                     log.exception("unloading %s failed", resident.model.name)
+            self._leaving = [resident for resident in self._leaving if resident.users or resident.runtime is not None]
 
     async def digest(self, model: Model) -> str:
-        """The sha256 of the model's file as hex, computed once per file and kept in the host's cache folder."""
-        return await asyncio.to_thread(self._digests.of, model.path)
+        """The sha256 of the model's file as hex, computed once per file and kept in the host's cache folder; of a
+        derived model that of its layer over its base.
+        """
+        digest = await asyncio.to_thread(self._digests.of, model.path)
+        derived = self._derived.get(model.name)
+        return digest if derived is None else derived.layer.digest(digest)
 
 
 def _let_go(error: BaseException) -> None:

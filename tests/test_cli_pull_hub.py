@@ -2,93 +2,43 @@
 
 from __future__ import annotations
 
-import hashlib
-import json
-import threading
-from collections.abc import Iterator
-from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 
 import pytest
 
+from fake_hub import FakeHub, fake_hub, sha256
 from golem_host import hub
 from golem_host.errors import OperatorError, UsageError
 from golem_host.hub import Reference, RemoteFile
 
-COMMIT = "0123456789abcdef0123456789abcdef01234567"
 CONTENT = bytes(range(256)) * 4096
-
-
-class FakeHub:
-    """One repository, `owner/repo`. `break_after` closes each connection after so many bytes of a file."""
-
-    def __init__(self) -> None:
-        self.files: dict[str, bytes] = {}
-        self.announced: dict[str, str] = {}
-        self.break_after: int | None = None
-        self.ranges = True
-        self.token: str | None = None
-        self.requests: list[tuple[str, str | None]] = []
-
-    def listing(self) -> dict:
-        siblings = [
-            {"rfilename": name, "lfs": {"size": len(content), "sha256": self.announced.get(name, sha256(content))}}
-            for name, content in self.files.items()
-        ]
-        return {"sha": COMMIT, "siblings": [{"rfilename": "README.md"}, *siblings]}
-
-
-def sha256(content: bytes) -> str:
-    return hashlib.sha256(content).hexdigest()
 
 
 @pytest.fixture
 def fake(monkeypatch) -> Iterator[FakeHub]:
-    state = FakeHub()
+    with fake_hub(monkeypatch) as hub:
+        yield hub
 
-    class Handler(BaseHTTPRequestHandler):
-        def do_GET(self) -> None:
-            state.requests.append((self.path, self.headers.get("Range")))
-            if state.token and self.headers.get("Authorization") != f"Bearer {state.token}":
-                self.send_error(401)
-            elif self.path == "/api/models/owner/repo?blobs=true":
-                self.reply(200, json.dumps(state.listing()).encode())
-            elif self.path.startswith(f"/owner/repo/resolve/{COMMIT}/"):
-                content = state.files[self.path.removeprefix(f"/owner/repo/resolve/{COMMIT}/")]
-                start = self.headers.get("Range")
-                if start and state.ranges:
-                    self.reply(206, content[int(start.removeprefix("bytes=").rstrip("-")) :])
-                else:
-                    self.reply(200, content)
-            else:
-                self.send_error(404)
 
-        def reply(self, status: int, body: bytes) -> None:
-            self.send_response(status)
-            self.send_header("Content-Length", str(len(body)))
-            self.end_headers()
-            part = body if self.path.startswith("/api/") else body[: state.break_after]
-            self.wfile.write(part)
-            self.close_connection = True
+class Told:
+    """What a watcher is told."""
 
-        def log_message(self, format: str, *args: object) -> None:
-            pass
+    def __init__(self) -> None:
+        self.events: list[tuple[str, int | None]] = []
 
-    server = ThreadingHTTPServer(("127.0.0.1", 0), Handler)
-    thread = threading.Thread(target=server.serve_forever)
-    thread.start()
-    monkeypatch.setenv("HF_ENDPOINT", f"http://127.0.0.1:{server.server_port}/")
-    monkeypatch.delenv("HF_TOKEN", raising=False)
-    monkeypatch.setenv("no_proxy", "127.0.0.1")
-    monkeypatch.setattr("time.sleep", lambda seconds: None)
-    yield state
-    server.shutdown()
-    thread.join()
-    server.server_close()
+    def chosen(self, files: Sequence[RemoteFile]) -> None:
+        self.events += [(file.name, 0) for file in files]
+
+    def fetching(self, file: RemoteFile, have: int) -> None:
+        self.events.append((file.name, have))
+
+    def verifying(self, file: RemoteFile) -> None:
+        self.events.append((file.name, None))
 
 
 def pull(folder: Path, quantization: str | None = None) -> Path:
-    return hub.pull(Reference("owner/repo", quantization), folder)
+    return hub.pull(Reference("owner/repo", quantization), folder, Told()).files[0]
 
 
 def test_a_file_is_fetched_checked_and_kept(fake, tmp_path):
@@ -154,7 +104,7 @@ def test_what_is_not_there_is_named(fake, tmp_path):
     with pytest.raises(OperatorError, match="has no GGUF file"):
         pull(tmp_path)
     with pytest.raises(OperatorError, match="hf.co/owner/absent: no such repository"):
-        hub.pull(Reference("owner/absent", None), tmp_path)
+        hub.pull(Reference("owner/absent", None), tmp_path, Told())
 
 
 def test_a_closed_repository_needs_the_token(fake, tmp_path, monkeypatch):

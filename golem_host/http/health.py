@@ -38,11 +38,13 @@ class Health:
 async def state(host: Host) -> dict[str, str]:
     """The body of the health routes: `status`, and for anything but `ok` the `model` at fault and the `reason`.
 
-    A model that its keep-alive took out of memory is healthy: the next request loads it.
+    A model that its keep-alive took out of memory is healthy: the next request loads it. One that a request added
+    counts only while it is in memory: that it cannot be loaded is for whoever asks for it.
     """
     if host.stopping:
         return {"status": "stopping", "reason": "the host is stopping"}
-    residents = host.registry.all_residents()
+    registry = host.registry
+    residents = [each for each in registry.all_residents() if each.runtime or not registry.is_added(each.model)]
     answers = await asyncio.gather(*(_resident_state(host, resident) for resident in residents))
     for status in ("failed", "loading"):
         for answer in answers:

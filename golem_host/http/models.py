@@ -86,7 +86,7 @@ def shown(model: Model, verbose: bool) -> dict[str, Any]:
     template = members.get("template") or ""
     return {
         **members,
-        "modelfile": _modelfile(model, template, parameters),
+        "modelfile": _modelfile(model, members),
         "parameters": parameters,
         "template": template,
         "details": details(model),
@@ -99,7 +99,7 @@ def shown(model: Model, verbose: bool) -> dict[str, Any]:
 def details(model: Model) -> dict[str, Any]:
     """The `details` of Ollama's lists."""
     return {
-        "parent_model": "",
+        "parent_model": parent_of(model),
         "format": model.format,
         "family": model.family,
         "families": [model.family],
@@ -150,7 +150,7 @@ async def _tag(host: Host, model: Model) -> dict[str, Any]:
 
 
 async def _loaded(host: Host, resident: Resident) -> dict[str, Any]:
-    model = resident.model
+    model = resident.asked
     size = model.memory_bytes(host.settings)
     return {
         "name": tagged(model.name),
@@ -188,12 +188,17 @@ def _find(host: Host, name: str) -> Model:
     return model
 
 
-def _modelfile(model: Model, template: str, parameters: str) -> str:
-    lines = [f"FROM {model.name}"]
-    if template:
-        lines.append(f'TEMPLATE """{template}"""')
-    lines += [f"PARAMETER {line}" for line in parameters.splitlines()]
+def _modelfile(model: Model, members: Mapping[str, Any]) -> str:
+    lines = [f"FROM {parent_of(model) or model.name}"]
+    lines += [f'{word.upper()} """{members[word]}"""' for word in ("template", "system") if members.get(word)]
+    lines += [f"PARAMETER {line}" for line in (members.get("parameters") or "").splitlines()]
+    lines += [f'MESSAGE {message["role"]} """{message["content"]}"""' for message in members.get("messages") or ()]
     return "\n".join(lines) + "\n"
+
+
+def parent_of(model: Model) -> str:
+    """The name a derived model was made from, else nothing."""
+    return getattr(model, "parent", "")
 
 
 ROUTES = (

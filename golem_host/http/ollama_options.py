@@ -41,15 +41,15 @@ NEUTRAL = {"tfs_z": 1, "penalize_newline": True}
 KNOWN = frozenset((*SAMPLING, *LIMITS, *IGNORED_INTEGERS, *IGNORED_BOOLEANS, *NEUTRAL))
 
 
-def known_options(fields: Fields) -> Fields:
-    """The request's `options`. Raises `BadRequest` for one that is unknown, and for a wrong type or value of one that
+def known_options(fields: Fields, field: str = "options") -> Fields:
+    """The options in `field`. Raises `BadRequest` for one that is unknown, and for a wrong type or value of one that
     has no effect here.
     """
-    values = fields.object("options") or {}
+    values = fields.object(field) or {}
     for name in values:
         if name not in KNOWN:
-            raise BadRequest(f"unknown option '{name}'; known: {', '.join(sorted(KNOWN))}", param=f"{PREFIX}{name}")
-    options = Fields(values, PREFIX)
+            raise BadRequest(f"unknown option '{name}'; known: {', '.join(sorted(KNOWN))}", param=f"{field}.{name}")
+    options = Fields(values, f"{field}.")
     for name in IGNORED_INTEGERS:
         options.integer(name)
     for name in IGNORED_BOOLEANS:

@@ -8,6 +8,7 @@ once, bounded headers, bounded waiting; its refusals are one sentence of plain t
 from __future__ import annotations
 
 import asyncio
+import sys
 from collections.abc import Callable, Mapping
 from typing import Any
 
@@ -74,9 +75,11 @@ class Policy:
             await self.app(scope, receive, send)
             return
         headers = _Headers(scope)
+        # The disk bounds what is uploaded to it, unless the listener is strict.
+        uncapped = _is_upload(scope["path"]) and not self._strict
         body = BodyLimit(
             receive,
-            limit=self._body_limit,
+            limit=sys.maxsize if uncapped else self._body_limit,
             content_length=headers.content_length,
             read_seconds=STRICT_READ_SECONDS if self._strict else None,
         )
@@ -198,7 +201,11 @@ class _Answer:
 
 def _json_or_upload(path: str, content_type: str) -> bool:
     kind = content_type.lower()
-    return kind.startswith(("application/json", "multipart/form-data")) or path.startswith("/api/blobs/")
+    return kind.startswith(("application/json", "multipart/form-data")) or _is_upload(path)
+
+
+def _is_upload(path: str) -> bool:
+    return path.startswith("/api/blobs/")
 
 
 async def _send_response(response: Response[bytes], scope: HTTPScope, answer: _Answer) -> None:

@@ -7,7 +7,7 @@ import re
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager, suppress
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, cast
 
 import numpy as np
 
@@ -24,7 +24,9 @@ from golem_host_chat.families.third_party import Brought
 from golem_host_chat.memory import cache_bytes, checkpoint_bytes, state_bytes
 
 if TYPE_CHECKING:
+    from golem_host.api import DerivedModel, Layer, Runtime
     from golem_host.devices.device import Device
+    from golem_host_chat.derived import PreparedLayer
     from golem_host_chat.runtime import ChatRuntime
     from golem_host_chat.templates import ChatTemplate
 
@@ -180,6 +182,16 @@ class ChatModel(Model):
     def _show_template(self, template: ChatTemplate | None) -> None:
         """Compiling and trying a template takes too long for every look at a model."""
         self.capabilities = ("completion", *(template.capabilities if template else ()))
+
+    def prepare_layer(self, layer: Layer) -> PreparedLayer:
+        from golem_host_chat.derived import prepare_layer
+
+        return prepare_layer(self.path, self.name, layer)
+
+    def layered(self, runtime: Runtime, derived: DerivedModel) -> Runtime:
+        from golem_host_chat.derived import DerivedRuntime
+
+        return cast("Runtime", DerivedRuntime(cast("ChatRuntime", runtime), derived))
 
     @contextmanager
     def _opened(self, path: Path) -> Iterator[tuple[Gguf, Family]]:

@@ -29,7 +29,12 @@ log = logging.getLogger("golem_host.chat")
 
 
 class ChatRuntime:
-    """What routes need of a loaded model. `context` is the positions of one slot, `max_tokens` the operator's cap."""
+    """What routes need of a loaded model. `context` is the positions of one slot, `max_tokens` the most of an answer
+    when the request names none. `derived.DerivedRuntime` shows one as a derived model.
+    """
+
+    stops: tuple[str, ...] = ()
+    """Stop strings of requests that name none."""
 
     def __init__(
         self,
@@ -100,6 +105,15 @@ class ChatRuntime:
                 f"device; give {layers - possible} or more, or 0",
             )
         return first_command(recording, layer)
+
+    @property
+    def slot_context(self) -> int:
+        """Positions of a slot, whatever a derived model says."""
+        return self.context
+
+    def with_opening(self, messages: Any, *, continues: bool = False) -> Any:
+        """`messages` after what a derived model begins every conversation with; here, as they are."""
+        return messages
 
     def close(self) -> None:
         """Give weights and caches back. The lane stays, closed, for a request that was about to submit to it."""

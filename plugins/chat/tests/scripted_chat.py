@@ -25,6 +25,7 @@ from golem_host.weights.gguf import open_gguf
 from golem_host_chat.answer_text import AnswerText
 from golem_host_chat.generation import Completion, Generation, Progress, Timings
 from golem_host_chat.likelihoods import Likelihood
+from golem_host_chat.model import ChatModel
 from golem_host_chat.routes import ROUTES
 from golem_host_chat.sampling_dry import RestartFinder
 from golem_host_chat.sampling_params import SamplingParams
@@ -158,6 +159,8 @@ def _timings(seat: _Seat) -> Timings:
 class ScriptedRuntime:
     """What the routes see of a loaded model."""
 
+    stops: tuple[str, ...] = ()
+
     def __init__(self, model: ScriptedModel) -> None:
         self.model = model
         self.context = model.context
@@ -175,6 +178,13 @@ class ScriptedRuntime:
         self.template_fault = f"the file of model '{model.name}' has no chat template"
         self.stepper = ScriptedStepper(model, self)
         self.lane = StepwiseLane(model.name, self.stepper, kind="chat", queue_limit=model.queue_limit)
+
+    @property
+    def slot_context(self) -> int:
+        return self.context
+
+    def with_opening(self, messages: Any, *, continues: bool = False) -> Any:
+        return messages
 
     def close(self) -> None:
         """Nothing is held."""
@@ -221,6 +231,9 @@ class ScriptedModel(Model):
         self.asked: list[Generation] = []
         self.carried: list[int] = []
         self.loads = 0
+
+    prepare_layer = ChatModel.prepare_layer
+    layered = ChatModel.layered
 
     def load(self, device: Device, settings: Mapping[str, Any], progress: Callable[[float], None]) -> ScriptedRuntime:
         self.loads += 1

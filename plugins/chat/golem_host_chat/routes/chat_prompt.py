@@ -85,7 +85,7 @@ def render_conversation(runtime: ChatRuntime, messages: Any, framing: Framing, *
             param="messages",
         )
     require_tools(runtime, framing.tooling)
-    prepared = prepare_messages(messages, template)
+    prepared = prepare_messages(runtime.with_opening(messages, continues=continues), template)
     prefill = _prefill(prepared, framing)
     text = template.render(
         prepared if prefill is None else prepared[:-1],

@@ -23,6 +23,7 @@ SEED_RANGE = 1 << 32
 class Draw:
     """What a request asks to draw: `copies` answers to each of `prompts` (token ids), all under the same rules.
 
+    `context` are the positions prompt and answer may take, None for the slot's.
     Copies of one prompt read it once. With a seed, copy i uses seed + i: copies differ, and each can be had again.
     `reading` says what the answers are made of.
     """
@@ -35,6 +36,7 @@ class Draw:
     reuse: bool = True
     reading: Reading = PLAIN
     extras: Extras = NO_EXTRAS
+    context: int | None = None
 
     def jobs(self) -> list[Job[Generation]]:
         """One job per choice, in the order of the choices' indexes."""
@@ -46,7 +48,7 @@ class Draw:
                     Generation(
                         prompt,
                         self._params(copy),
-                        max_tokens=self.max_tokens,
+                        max_tokens=self._most(prompt),
                         stops=self.stops,
                         reuse=self.reuse,
                         follows=None if first is None else first.id,
@@ -59,6 +61,10 @@ class Draw:
                 first = first or job
                 jobs.append(job)
         return jobs
+
+    def _most(self, prompt: list[int]) -> int | None:
+        limits = (self.max_tokens, None if self.context is None else self.context - len(prompt))
+        return min((limit for limit in limits if limit is not None), default=None)
 
     def _params(self, copy: int) -> SamplingParams:
         if self.params.seed is None or not copy:

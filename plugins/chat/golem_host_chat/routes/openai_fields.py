@@ -82,10 +82,11 @@ def draw_of(
         sampling_of(fields, runtime, ignore_eos=shared.ignore_eos),
         copies=shared.copies,
         max_tokens=runtime.max_tokens if shared.max_tokens is None else shared.max_tokens,
-        stops=shared.stops,
+        stops=shared.stops or runtime.stops,
         reuse=shared.reuse,
         reading=reading,
         extras=shared.extras,
+        context=runtime.context if runtime.context < runtime.slot_context else None,
     )
 
 
