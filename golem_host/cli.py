@@ -18,7 +18,7 @@ from golem_host import arguments, plugins
 from golem_host.arguments import Arguments
 from golem_host.config import CORE, Setting, Settings, misspelt, resolve
 from golem_host.errors import OperatorError, UsageError
-from golem_host.help import help_text
+from golem_host.help import command_help, help_text
 from golem_host.plugins import PluginSet
 from golem_host.tables import table
 
@@ -84,13 +84,16 @@ def _run(words: Sequence[str]) -> int:
 
         print(f"golem-host {host_version()}")
         return 0
+    if "help" in first_look.switches and first_look.command != "serve":
+        print(command_help(first_look.command))
+        return 0
     if first_look.command == "plugins":
         arguments.parse(words, CORE, explain_unknown=_owner_of)
-        if not first_look.switches & {"help", "help-all"}:
+        if "help-all" not in first_look.switches:
             return list_plugins(as_json="json" in first_look.switches)
     if first_look.command == "devices":
         arguments.parse(words, CORE, explain_unknown=_owner_of)
-        if not first_look.switches & {"help", "help-all"}:
+        if "help-all" not in first_look.switches:
             from golem_host.device_list import list_devices
 
             return list_devices(as_json="json" in first_look.switches)

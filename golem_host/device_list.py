@@ -6,6 +6,7 @@ import json
 import platform
 from dataclasses import asdict, dataclass
 from pathlib import Path
+from textwrap import wrap
 from typing import TYPE_CHECKING
 
 from golem_host.kernels import library
@@ -15,6 +16,9 @@ from golem_host.tables import table
 
 if TYPE_CHECKING:
     from golem_host.devices.vulkan.physical import PhysicalDevice
+
+_LACK_WIDTH = 40
+"""Characters of a line of what is missing: the table then fits into 120."""
 
 
 @dataclass(frozen=True)
@@ -43,20 +47,21 @@ def list_devices(*, as_json: bool) -> int:
     rows = [
         (
             entry.device,
-            entry.uuid or "",
-            entry.name,
+            "\n".join(filter(None, (entry.name, entry.driver, entry.uuid))),
             entry.type,
-            "unknown" if entry.memory_bytes is None else show_size(entry.memory_bytes),
-            "unknown" if entry.free_bytes is None else show_size(entry.free_bytes),
-            entry.driver,
-            "\n".join(entry.missing) or "nothing",
+            f"{_size(entry.memory_bytes)}\n{_size(entry.free_bytes)} free",
+            "\n".join(line for lack in entry.missing for line in wrap(lack, _LACK_WIDTH)) or "nothing",
         )
         for entry in entries
     ]
-    print(table(("DEVICE", "UUID", "NAME", "TYPE", "MEMORY", "FREE", "DRIVER", "MISSING"), rows))
+    print(table(("DEVICE", "NAME, DRIVER, UUID", "TYPE", "MEMORY", "MISSING"), rows))
     if problem:
         print(f"no Vulkan device: {problem}")
     return 0
+
+
+def _size(size: int | None) -> str:
+    return "unknown" if size is None else show_size(size)
 
 
 def _cpu() -> Entry:

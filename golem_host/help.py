@@ -14,7 +14,7 @@ _INDENT = 32
 
 def help_text(plugin_specs: Sequence[Setting], *, everything: bool) -> str:
     """Commands, the host's flags, then each plugin's. `everything`: the plugins are all that are installed."""
-    width = min(shutil.get_terminal_size((100, 24)).columns, 120)
+    width = _width()
     lines = [
         "usage: golem-host [COMMAND] [FLAGS]",
         "",
@@ -43,6 +43,20 @@ def help_text(plugin_specs: Sequence[Setting], *, everything: bool) -> str:
     if not plugin_specs and not everything:
         lines += ["", "Plugins add flags of their own: golem-host --enable NAME --help, or --help-all."]
     return "\n".join(lines)
+
+
+def command_help(command: str) -> str:
+    """One command: what it does, its argument, and where its flags are explained."""
+    lines = [f"usage: golem-host {' '.join(filter(None, (command, OPERANDS.get(command))))} [FLAGS]", ""]
+    lines += textwrap.wrap(f"{COMMANDS[command][0].upper()}{COMMANDS[command][1:]}.", _width())
+    if command in JSON_COMMANDS:
+        lines += ["", *_entry("--json", "print it for programs", _width())]
+    lines += ["", "Every flag: golem-host --help; with those of plugins: golem-host --enable NAME --help."]
+    return "\n".join(lines)
+
+
+def _width() -> int:
+    return min(shutil.get_terminal_size((100, 24)).columns, 120)
 
 
 def _meaning(spec: Setting) -> str:

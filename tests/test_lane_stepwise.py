@@ -82,6 +82,17 @@ def test_a_full_queue_refuses_and_forgets_those_that_left() -> None:
     lane.submit(Job(1))
 
 
+def test_what_free_seats_will_take_does_not_fill_the_queue() -> None:
+    lane = StepwiseLane("test", Counting(2), kind="test", queue_limit=1, seats=2)
+    for _ in range(3):
+        lane.submit(Job(9))
+    with pytest.raises(Overloaded):
+        lane.submit(Job(9))
+    lane.run(0.0)  # two are seated, one waits
+    with pytest.raises(Overloaded):
+        lane.submit(Job(9))
+
+
 def test_a_seat_is_free_in_the_pass_after_its_client_left() -> None:
     lane, stepper = lane_of(1)
     gone, next_one = Job(50), Job(1)

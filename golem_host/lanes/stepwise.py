@@ -48,7 +48,8 @@ class StepwiseLane(Lane):
 
     Between passes it frees the seats of clients that left, so a seat is free within one pass. While another request is
     known to be arriving, a pass waits for it a moment (an eighth of the last pass, at most 2 ms): one wide pass costs
-    little more than a narrow one. A lone client never waits.
+    little more than a narrow one. A lone client never waits. `seats` is how many jobs the stepper seats at once: of
+    those queued, as many as there are free seats do not count as waiting.
     """
 
     def __init__(
@@ -59,10 +60,12 @@ class StepwiseLane(Lane):
         kind: str,
         weight: float = 1.0,
         queue_limit: int = 512,
+        seats: int = 0,
         clock: Callable[[], float] = time.monotonic,
     ) -> None:
         super().__init__(name, kind=kind, weight=weight, queue_limit=queue_limit)
         self.stepper = stepper
+        self._seats = seats
         self._clock = clock
         self._seated: list[Job[Any]] = []
         self._last_pass = 0.0
@@ -70,6 +73,9 @@ class StepwiseLane(Lane):
 
     def in_flight(self) -> list[Job[Any]]:
         return list(self._seated)
+
+    def _free_seats(self) -> int:
+        return max(0, self._seats - len(self._seated))
 
     def pass_note(self) -> str:
         return super().pass_note() if self._carried is None else str(self._carried)

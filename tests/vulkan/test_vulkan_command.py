@@ -35,11 +35,13 @@ def test_devices_lists_the_processor_and_the_gpus(physical: PhysicalDevice) -> N
     done = _run("devices")
     assert done.returncode == 0, done.stderr
     lines = done.stdout.splitlines()
-    assert lines[0].split() == ["DEVICE", "UUID", "NAME", "TYPE", "MEMORY", "FREE", "DRIVER", "MISSING"]
+    assert lines[0].split("  ")[0] == "DEVICE"
     assert lines[1].startswith("cpu ")
-    assert lines[2].split()[:2] == ["vulkan:0", physical.uuid]
-    assert physical.name in lines[2]
-    assert lines[2].endswith("nothing")
+    first = next(number for number, line in enumerate(lines) if line.startswith("vulkan:0 "))
+    assert physical.name in lines[first]
+    assert lines[first].endswith("nothing")
+    assert physical.uuid in lines[first + 2]
+    assert max(map(len, lines)) <= 120
 
 
 def test_devices_as_json(physical: PhysicalDevice) -> None:

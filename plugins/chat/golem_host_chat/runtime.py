@@ -80,7 +80,9 @@ class ChatRuntime:
             cache_bytes=_cache_bytes(settings),
             counts=model.counts,
         )
-        self.lane = StepwiseLane(model.name, self._stepper, kind="chat", queue_limit=settings["queue"])
+        self.lane = StepwiseLane(
+            model.name, self._stepper, kind="chat", queue_limit=settings["queue"], seats=self.slots
+        )
 
     def _backend(self, device: Device, settings: Mapping[str, Any]) -> Any:
         """The device's, or one that leaves all but the last layers to the CPU."""
