@@ -17,7 +17,7 @@ OTHERS = (1.0, 1.0)
 
 FILES = {
     "llama-3.2-1b": DENSE,
-    "mixtral-8x7b-1": OTHERS,
+    "mixtral-8x7b-2": OTHERS,
     "ministral-3-3b-8": DENSE,
     "smollm3-3b-10": DENSE,
     "qwen2.5-1.5b": DENSE,

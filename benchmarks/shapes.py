@@ -48,8 +48,8 @@ SHAPES: dict[str, Callable[[], Shape]] = {
     "llama-3.2-1b": lambda: Dense(
         "llama", 16, 2048, 8192, 32, 8, 64, 128256, context=131072, rope_base=5e5, rope_factors=True
     )(Q4_K_M),
-    "mixtral-8x7b-1": lambda: Dense(
-        "llama", 1, 4096, 14336, 32, 8, 128, 32000, tied=False, experts=Experts(8, 2, 14336)
+    "mixtral-8x7b-2": lambda: Dense(
+        "llama", 2, 4096, 14336, 32, 8, 128, 32000, tied=False, experts=Experts(8, 2, 14336)
     )(Q4_K_M),
     "ministral-3-3b-8": lambda: Dense("mistral3", 8, 3072, 9216, 32, 8, 128, 131072)(Q4_K_M),
     "smollm3-3b-10": lambda: Dense("smollm3", 10, 2048, 11008, 16, 4, 128, 128256, rope_base=5e6)(Q4_K_M),

@@ -113,8 +113,8 @@ def test_layers_that_remember_nothing_read_only_the_rows_that_are_wanted(tmp_pat
         passes = Passes(family_of(gguf), kernels, slots=2, context=64)
         assert len(passes.memory.caches) == 5
         axes = {name: ref.axis.name for name, ref in passes._record(8).names.items()}
-    assert {axes[f"l_out-{layer}"] for layer in range(5)} == {"columns"}
-    assert {axes[f"l_out-{layer}"] for layer in (5, 6)} == {"outputs"}
+    assert {axes[f"l_out-{layer}"] for layer in range(4)} == {"columns"}
+    assert {axes[f"l_out-{layer}"] for layer in (4, 5, 6)} == {"outputs"}
 
 
 @pytest.mark.parametrize(

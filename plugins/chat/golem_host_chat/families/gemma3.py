@@ -95,10 +95,11 @@ class Gemma3(Family):
             h = ops.rms_norm(x, block.attn_norm, hp.rms_eps)
             attended = self._attend(block, cache, h, sliding if block.window else full, batch).named(f"attn_out-{i}")
             x = ops.add(x, ops.rms_norm(attended, block.post_attention_norm, hp.rms_eps))
+            if block is self._blocks[-1]:  # the rest is wanted of the outputs alone
+                x = ops.select(x, batch.outputs)
             h = ops.rms_norm(x, block.ffn_norm, hp.rms_eps)
             h = block.down(ops.geglu(block.gate(h), block.up(h)))
             x = ops.add(x, ops.rms_norm(h, block.post_ffw_norm, hp.rms_eps)).named(f"l_out-{i}")
-        x = ops.select(x, batch.outputs)
         logits = self._output(ops.rms_norm(x, self._output_norm, hp.rms_eps).named("result_norm"))
         return ops.softcap(logits, self._logit_cap) if self._logit_cap else logits
 

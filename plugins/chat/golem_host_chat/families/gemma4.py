@@ -191,15 +191,15 @@ class Gemma4(Family):
         rows = self._rows(batch.slots, batch.positions)
         x = ops.scale(ops.rows(self._embeddings, batch.tokens), math.sqrt(hp.width))
         inputs = self._inputs(x, batch.tokens)
-        for at in range(hp.owning):
-            x = self._layer(at, x, inputs, rows, batch.caches)
-        # From here on nothing is remembered: only the rows whose logits are wanted go on.
-        x = ops.select(x, batch.outputs)
-        if hp.owning < len(hp.layers):
-            inputs = None if inputs is None else ops.select(inputs, batch.outputs)
-            rows = self._rows(ops.select(batch.slots, batch.outputs), ops.select(batch.positions, batch.outputs))
-            for at in range(hp.owning, len(hp.layers)):
-                x = self._layer(at, x, inputs, rows, batch.caches)
+        for at in range(len(hp.layers)):
+            if at == hp.owning:
+                rows = self._rows(ops.select(batch.slots, batch.outputs), ops.select(batch.positions, batch.outputs))
+            x = self._attended(at, x, rows, batch.caches)
+            if at == hp.owning - 1:
+                # From here on nothing is remembered: only the rows whose logits are wanted go on.
+                x = ops.select(x, batch.outputs)
+                inputs = None if inputs is None else ops.select(inputs, batch.outputs)
+            x = self._fed(at, x, inputs)
         logits = self._output(ops.rms_norm(x, self._output_norm, hp.rms_eps).named("result_norm"))
         return ops.softcap(logits, hp.logit_cap) if hp.logit_cap else logits
 
@@ -222,11 +222,14 @@ class Gemma4(Family):
         made = ops.rms_norm(made, embeddings.proj_norm, hp.rms_eps).reshape(own.width)
         return ops.scale(ops.add(made, own), 1 / math.sqrt(2))
 
-    def _layer(self, at: int, x: Ref, inputs: Ref | None, rows: Rows, caches: Sequence[Cache]) -> Ref:
+    def _attended(self, at: int, x: Ref, rows: Rows, caches: Sequence[Cache]) -> Ref:
         hp, block = self.hparams, self._blocks[at]
         h = ops.rms_norm(x, block.attn_norm, hp.rms_eps)
-        attended = self._attend(block, caches[block.layer.source], h, rows).named(f"attn_out-{at}")
-        x = ops.add(x, ops.rms_norm(attended, block.post_attention_norm, hp.rms_eps))
+        mixed = self._attend(block, caches[block.layer.source], h, rows).named(f"attn_out-{at}")
+        return ops.add(x, ops.rms_norm(mixed, block.post_attention_norm, hp.rms_eps))
+
+    def _fed(self, at: int, x: Ref, inputs: Ref | None) -> Ref:
+        hp, block = self.hparams, self._blocks[at]
         h = ops.rms_norm(x, block.ffn_norm, hp.rms_eps)
         h = block.down(ops.geglu(block.gate(h), block.up(h)))
         if block.mixture is not None:

@@ -80,9 +80,10 @@ class Qwen3(Family):
             h = ops.rms_norm(x, block.attn_norm, hp.rms_eps)
             attended = self._attend(block, cache, h, angles, batch).named(f"attn_out-{i}")
             x = ops.add(x, attended)
+            if block is self._blocks[-1]:  # the rest is wanted of the outputs alone
+                x = ops.select(x, batch.outputs)
             h = ops.rms_norm(x, block.ffn_norm, hp.rms_eps)
             x = ops.add(x, block.down(ops.swiglu(block.gate(h), block.up(h)))).named(f"l_out-{i}")
-        x = ops.select(x, batch.outputs)
         return self._output(ops.rms_norm(x, self._output_norm, hp.rms_eps).named("result_norm"))
 
     def _attend(self, block: Block, cache: Cache, h: Ref, angles: Ref, batch: Batch) -> Ref:

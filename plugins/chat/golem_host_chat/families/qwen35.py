@@ -87,7 +87,8 @@ class Qwen35(Family):
             else:
                 mixed = block.mixer(h, next(caches), angles, batch)
             x = ops.add(x, mixed.named(f"attn_out-{i}"))
+            if block is self._blocks[-1]:  # the rest is wanted of the outputs alone
+                x = ops.select(x, batch.outputs)
             h = ops.rms_norm(x, block.ffn_norm, hp.rms_eps)
             x = ops.add(x, block.down(ops.swiglu(block.gate(h), block.up(h)))).named(f"l_out-{i}")
-        x = ops.select(x, batch.outputs)
         return self._output(ops.rms_norm(x, self._output_norm, hp.rms_eps).named("result_norm"))

@@ -90,9 +90,10 @@ class Qwen35Moe(Family):
             else:
                 mixed = block.mixer(h, next(caches), angles, batch)
             x = ops.add(x, mixed.named(f"attn_out-{i}"))
+            if block is self._blocks[-1]:  # the rest is wanted of the outputs alone
+                x = ops.select(x, batch.outputs)
             h = ops.rms_norm(x, block.ffn_norm, hp.rms_eps)
             x = ops.add(x, ops.add(self._mix(block, h), self._shared(block, h))).named(f"l_out-{i}")
-        x = ops.select(x, batch.outputs)
         return self._output(ops.rms_norm(x, self._output_norm, hp.rms_eps).named("result_norm"))
 
     def _mix(self, block: Block, h: Ref) -> Ref:
