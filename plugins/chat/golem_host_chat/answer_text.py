@@ -16,6 +16,7 @@ class AnswerText:
         self._extras = request.extras
         self._stream = TextStream(request.stops)
         self._indentation = Indentation(request.extras.indent)
+        self._complete = None if request.complete is None else request.complete()
         self._texts: list[str] = []
         self.drawn: list[int] = []
         """The ids so far, the end token included."""
@@ -76,7 +77,7 @@ class AnswerText:
         text = self._indented(self._stream.push(piece))
         if self.finish is not None:
             return text
-        if self._stream.stopped is not None:
+        if self._stream.stopped is not None or (self._complete is not None and self._complete(text)):
             self.finish = "stop"
             return text
         late = self._extras.milliseconds > 0 and milliseconds > self._extras.milliseconds

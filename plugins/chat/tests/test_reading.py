@@ -165,6 +165,22 @@ def test_calls_that_only_begin_answers(text: str, reasoning: str, content: str, 
     assert read(Reading(THINK, Numbers(begins_answers=True)), text) == (reasoning, content, calls)
 
 
+@pytest.mark.parametrize(
+    ("text", "content", "calls"),
+    [
+        ("a <call>[1]</call> b <call>[2]</call> c", "a", ["[1]"]),
+        ("<call>x <call>[1]</call>", "<call>x", ["[1]"]),
+        ("no call <cal", "no call <cal", []),
+    ],
+)
+def test_single_calls(text: str, content: str, calls: list[str]) -> None:
+    reading = Reading(calls=Numbers(), single=True)
+    assert read(reading, text) == ("", content, calls)
+    watch = reading.watch()
+    told = [character for character in text if watch(character)]
+    assert len(told) == len(calls)
+
+
 def test_finish() -> None:
     reading = Reading(calls=Numbers())
     assert ending(reading, "a").finish == "stop"

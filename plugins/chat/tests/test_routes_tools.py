@@ -142,6 +142,29 @@ def test_what_is_no_call_stays_text(tmp_path: Path) -> None:
     run(tmp_path, scenario)
 
 
+def test_one_call_at_most(tmp_path: Path) -> None:
+    async def scenario(served: Served) -> None:
+        body = {"messages": user("two"), "tools": [WEATHER, TIME], "parallel_tool_calls": False}
+        whole = (await served.post(OPENAI, **body)).json()
+        choice = whole["choices"][0]
+        assert (choice["message"]["content"], choice["finish_reason"]) == ("", "tool_calls")
+        assert bare(choice["message"]["tool_calls"]) == [("get_weather", '{"city": "Oslo"}')]
+        assert whole["usage"]["completion_tokens"] == len(OSLO)
+        events = sse_events((await served.post(OPENAI, **body, stream=True)).text)[:-1]
+        deltas = [event["choices"][0]["delta"] for event in events]
+        assert [bare(delta["tool_calls"]) for delta in deltas if "tool_calls" in delta] == [
+            bare(choice["message"]["tool_calls"])
+        ]
+        assert events[-1]["choices"][0]["finish_reason"] == "tool_calls"
+        assert events[-1]["timings"]["predicted_n"] == len(OSLO)
+        several = (await served.post(OPENAI, **body, n=2)).json()["choices"]
+        assert [bare(choice["message"]["tool_calls"]) for choice in several] == [
+            bare(choice["message"]["tool_calls"])
+        ] * 2
+
+    run(tmp_path, scenario)
+
+
 def test_tools_reach_the_template_in_one_shape(tmp_path: Path) -> None:
     async def scenario(served: Served) -> None:
         typeless = {"function": {**WEATHER["function"], "strict": True}, "x": 1}

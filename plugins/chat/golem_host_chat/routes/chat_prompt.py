@@ -123,6 +123,7 @@ def _reading(runtime: ChatRuntime, template: ChatTemplate, framing: Framing, tex
         opened=opened,
         preserve=control_tokens(runtime.tokenizer, markers),
         budget=budget,
+        single=calls is not None and framing.tooling.single,
     )
 
 

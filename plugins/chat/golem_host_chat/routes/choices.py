@@ -56,6 +56,7 @@ class Draw:
                         preserve=self.reading.preserve,
                         extras=self.extras,
                         thoughts=self.reading.budget,
+                        complete=self.reading.watch if self.reading.single else None,
                     )
                 )
                 first = first or job

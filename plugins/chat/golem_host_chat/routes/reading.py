@@ -6,7 +6,7 @@ Every route's answers come through here, whole and streamed alike: a whole answe
 from __future__ import annotations
 
 import re
-from collections.abc import Generator, Iterator
+from collections.abc import Callable, Generator, Iterator
 from dataclasses import dataclass, field, replace
 from functools import lru_cache
 from itertools import groupby
@@ -61,7 +61,8 @@ class Reading:
 
     Without `thought` and `calls` all text is content. `tools` are the functions that may be called. `opened` says that
     the prompt ends within a thought. `preserve` are the control tokens whose text has to leave the lane for it
-    (`Generation.preserve`); `budget` limits what it thinks there.
+    (`Generation.preserve`); `budget` limits what it thinks there. With `single` an answer
+    ends with its first call.
     """
 
     thought: Thought | None = None
@@ -70,6 +71,7 @@ class Reading:
     opened: bool = False
     preserve: frozenset[int] = frozenset()
     budget: ThoughtBudget | None = None
+    single: bool = False
 
     def whole(self, completion: Completion) -> Ending:
         """A whole answer."""
@@ -77,6 +79,11 @@ class Reading:
         reader.push(completion.text)
         reader.finish()
         return reader.ending(completion)
+
+    def watch(self) -> Callable[[str], bool]:
+        """For one answer: what is told its text and says whether a call was complete (`Generation.complete`)."""
+        reader = AnswerReader(self)
+        return lambda text: any(piece.calls for piece in reader.push(text))
 
 
 PLAIN = Reading()
@@ -107,6 +114,7 @@ class AnswerReader:
         self._space = ""
         """Space that belongs to a marker if one comes next."""
         self._broken = 0
+        self._single, self._over = reading.single, False
         self._reasoned = False
         self._out: list[Piece] = []
         self._sent: list[Piece] = []
@@ -167,8 +175,10 @@ class AnswerReader:
 
     def _advance(self) -> None:
         """Read as far as the text there is decides."""
-        while self._read_call() if self._call is not None else self._read_text():
+        while not self._over and (self._read_call() if self._call is not None else self._read_text()):
             pass
+        if self._over:
+            self._cursor.at = len(self._cursor.text)
         if self._call is None:
             self._cursor.compact()
 
@@ -254,7 +264,9 @@ class AnswerReader:
             next(self._call)
             return False
         except StopIteration as stop:
-            self._out.append(Piece(calls=tuple(stop.value)))
+            calls = tuple(stop.value)
+            self._out.append(Piece(calls=calls[:1] if self._single else calls))
+            self._over = self._single
             self._thinking = False
             self._trims, self._space = True, ""
         except Malformed:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any
 
 from golem_host.errors import BadRequest
@@ -21,10 +21,13 @@ _NAME = re.compile(r"[^\s\[\]{}<>\"]+")
 
 @dataclass(frozen=True)
 class Tooling:
-    """What may be called. `declared` is what the template shows, `schemas` the parameters by name."""
+    """What may be called. `declared` is what the template shows, `schemas` the parameters by name. With `single` an
+    answer has one call at most.
+    """
 
     declared: Sequence[dict[str, Any]] = ()
     schemas: Tools = field(default_factory=dict)
+    single: bool = False
 
 
 NO_TOOLS = Tooling()
@@ -39,9 +42,8 @@ def openai_tools(fields: Fields) -> Tooling:
     choice = fields.value("tool_choice")
     if choice not in (None, "auto", "none"):
         raise _bad_choice(fields, choice, tooling)
-    if fields.boolean("parallel_tool_calls") is False and tooling.declared:
-        raise fields.fault("parallel_tool_calls", "limiting an answer to one call is not served yet")
-    return NO_TOOLS if choice == "none" else tooling
+    parallel = fields.boolean("parallel_tool_calls", True)
+    return NO_TOOLS if choice == "none" else replace(tooling, single=not parallel)
 
 
 def ollama_tools(fields: Fields) -> Tooling:
