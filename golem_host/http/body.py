@@ -5,18 +5,22 @@ from __future__ import annotations
 import json
 import math
 import re
+from collections import Counter
+from collections.abc import Iterable
 from typing import Any, NoReturn
 
 from litestar import Request
 
 from golem_host.errors import BadRequest, UnsupportedMediaType
+from golem_host.printable import printable
 
 MAX_DEPTH = 128
 """Deepest nesting of arrays and objects; the body itself counts as 1."""
 MAX_VALUES = 4_000_000
 """Most separators and brackets of a body: each may become an object of 50 to 250 bytes in memory. Those inside strings
-count too; a text with millions of commas fits no context. As many characters may be escaped (\\uXXXX): each half of a
-pair that stands alone is replaced by itself, and all other requests wait meanwhile."""
+count too; a text with millions of commas fits no context. As many characters may be escaped (\\uXXXX)."""
+MAX_ELEMENTS = 999_999
+"""Most elements of one array: no field of any route has use for more."""
 
 _SURROGATE_ESCAPE = re.compile(rb"\\u[dD][89a-fA-F]")
 _LONE_SURROGATE = re.compile("[\ud800-\udfff]")
@@ -24,10 +28,11 @@ _KINDS = {dict: "an object", list: "an array", str: "a string", bool: "a boolean
 
 
 async def read_json(request: Request[Any, Any, Any]) -> dict[str, Any]:
-    """The request's body as a JSON object, keys in order, of duplicate keys the last.
+    """The request's body as a JSON object, keys in order.
 
-    Lone surrogate escapes become U+FFFD. Raises BadRequest (missing, not UTF-8, not JSON: says where, not an object,
-    nested deeper than 128, NaN, Infinity or a number out of range), UnsupportedMediaType for a compressed body or a
+    Raises BadRequest (missing, not UTF-8, not JSON: says where, not an object, nested deeper than 128, an array of more
+    than `MAX_ELEMENTS`, a name twice in one object, half a surrogate pair, NaN, Infinity or a number out of range),
+    UnsupportedMediaType for a compressed body or a
     form, and whatever the listener's policy raises while the body arrives.
     """
     encoding = request.headers.get("content-encoding", "identity").strip().lower()
@@ -48,12 +53,13 @@ def parse_object(raw: bytes) -> dict[str, Any]:
     except UnicodeDecodeError as error:
         raise BadRequest(f"the request body is not UTF-8: byte 0x{raw[error.start]:02x} at {error.start}") from None
     brackets = raw.count(b"[") + raw.count(b"{")
-    if brackets + raw.count(b",") > MAX_VALUES:
+    commas = raw.count(b",")
+    if brackets + commas > MAX_VALUES:
         raise BadRequest(f"the request body holds more than {MAX_VALUES} values")
     if raw.count(b"\\u") > MAX_VALUES:
         raise BadRequest(f"the request body holds more than {MAX_VALUES} escaped characters; send them as UTF-8")
     try:
-        value = json.loads(text, parse_constant=_refuse_constant, parse_float=_finite)
+        value = json.loads(text, parse_constant=_refuse_constant, parse_float=_finite, object_pairs_hook=_object)
     except json.JSONDecodeError as error:
         where = f"line {error.lineno} column {error.colno}"
         raise BadRequest(f"the request body is not valid JSON: {error.msg} at {where}") from None
@@ -65,8 +71,19 @@ def parse_object(raw: bytes) -> dict[str, Any]:
         raise BadRequest(f"the request body must be a JSON object, got {_KINDS.get(type(value), 'null')}")
     if brackets > MAX_DEPTH:
         _check_depth(value)
+    if commas >= MAX_ELEMENTS:
+        _check_lengths(value)
     if _SURROGATE_ESCAPE.search(raw):
-        value = _whole_text(value)
+        _check_text(value)
+    return value
+
+
+def _object(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
+    """Which of two values a client meant by one name cannot be told."""
+    value = dict(pairs)
+    if len(value) != len(pairs):
+        [(twice, _)] = Counter(name for name, _ in pairs).most_common(1)
+        raise BadRequest(f"the request body names '{printable(twice, 100)}' twice in one object")
     return value
 
 
@@ -91,20 +108,28 @@ def _check_depth(value: Any) -> None:
         depth += 1
         if depth > MAX_DEPTH:
             raise _too_deep()
-        level = [
-            child
-            for node in level
-            for child in (node.values() if isinstance(node, dict) else node)
-            if isinstance(child, dict | list)
-        ]
+        level = [child for node in level for child in _children(node) if isinstance(child, dict | list)]
 
 
-def _whole_text(value: Any) -> Any:
-    """`value` with every lone surrogate replaced; at most `MAX_DEPTH` calls deep."""
-    if isinstance(value, str):
-        return _LONE_SURROGATE.sub("\ufffd", value)
-    if isinstance(value, list):
-        return [_whole_text(item) for item in value]
+def _check_lengths(value: Any) -> None:
+    if isinstance(value, list) and len(value) > MAX_ELEMENTS:
+        raise BadRequest(f"the request body holds an array of {len(value)} elements; at most {MAX_ELEMENTS} are taken")
+    for child in _children(value):
+        if isinstance(child, dict | list):
+            _check_lengths(child)
+
+
+def _check_text(value: Any) -> None:
+    """Text with half a surrogate pair is none that could be encoded; at most `MAX_DEPTH` calls deep."""
+    texts = [value] if isinstance(value, str) else list(value) if isinstance(value, dict) else []
+    if any(_LONE_SURROGATE.search(text) for text in texts):
+        raise BadRequest("the request body holds half of a surrogate pair (\\ud800 to \\udfff without its other half)")
+    for child in _children(value):
+        if isinstance(child, str | dict | list):
+            _check_text(child)
+
+
+def _children(value: Any) -> Iterable[Any]:
     if isinstance(value, dict):
-        return {_whole_text(key): _whole_text(item) for key, item in value.items()}
-    return value
+        return value.values()
+    return value if isinstance(value, list) else ()

@@ -11,6 +11,7 @@ from typing import Any
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
+from golem_host.app import route_table
 from golem_host.http.ollama_options import KNOWN
 from golem_host_chat.routes import unserved
 from scripted_chat import serving
@@ -110,5 +111,48 @@ def test_no_body_makes_a_500(batch: list[tuple[str, dict[str, Any], dict[str, An
                     elif '"error"' in response.text:
                         raise AssertionError((path, content, response.text))
                 assert (await served.post("/v1/completions", prompt="x")).status_code == 200
+
+    asyncio.run(scenario())
+
+
+NESTED = 100_000
+HOSTILE = {
+    "deep arrays": '{"messages": ' + "[" * NESTED + "]" * NESTED + "}",
+    "deep objects": '{"a":' * NESTED + "1" + "}" * NESTED,
+    "deep enough for the reader": '{"messages": ' + "[" * 127 + "]" * 127 + ', "a": ' + "[" * 200 + "]" * 200 + "}",
+    "a million elements": '{"messages": [' + "1," * 999_999 + "1]}",
+    "NaN": '{"model": "scripted", "temperature": NaN}',
+    "Infinity": '{"model": "scripted", "temperature": -Infinity}',
+    "beyond a double": '{"model": "scripted", "temperature": 1e999}',
+    "an integer of 5000 digits": '{"model": "scripted", "seed": ' + "9" * 5000 + "}",
+    "a name twice": '{"model": "scripted", "model": "scripted"}',
+    "a name twice, inside": '{"options": {"seed": 1, "seed": 1}}',
+    "half a pair": '{"model": "scripted", "prompt": "\\ud800"}',
+    "half a pair as a name": '{"\\udfff": 1}',
+    "cut": '{"model": "scr',
+    "two bodies": '{"model": "scripted"}{"model": "scripted"}',
+    "no object": "[]",
+    "a byte order mark": "\ufeff{}",
+    "a zero byte": '{"model": "a\0b"}',
+}
+HEAVY = ("a million elements",)
+"""Sent to two routes only, for the time it takes."""
+
+
+def test_hostile_json_is_refused_by_every_route_and_the_next_request_answers(tmp_path: Path) -> None:
+    async def scenario() -> None:
+        async with serving(tmp_path) as served:
+            paths = {route.path for _, route in route_table(served.host) if route.method == "POST"}
+            # What takes bytes, and what is refused whatever the body.
+            paths -= {"/api/blobs/{digest:str}", "/props"}
+            assert len(paths) > 10
+            for path in paths:
+                for what, body in HOSTILE.items():
+                    if what in HEAVY and path not in ("/v1/chat/completions", "/api/create"):
+                        continue
+                    answer = await served.client.post(path, content=body)
+                    assert answer.status_code == 400, (path, what, answer.text[:200])
+                    assert answer.json()["error"], (path, what)
+            assert (await served.post("/v1/completions", prompt="x")).status_code == 200
 
     asyncio.run(scenario())
