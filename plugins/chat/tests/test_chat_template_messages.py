@@ -84,8 +84,10 @@ def test_the_same_reasoning_under_two_names_is_one():
     assert refused({**both, "reasoning": "3+1"}).param == "messages[0].reasoning"
 
 
-def test_a_call_without_content_gets_empty_content():
-    message = prepared(USER, {"role": "assistant", "tool_calls": [CALL]})[1]
+@pytest.mark.parametrize("content", [{}, {"content": None}, {"content": []}])
+def test_a_call_without_content_gets_empty_content(content):
+    result = {"role": "tool", "tool_call_id": "a", "content": "1"}
+    message = prepared(USER, {"role": "assistant", "tool_calls": [CALL], **content}, result)[1]
     assert message == {
         "role": "assistant",
         "content": "",

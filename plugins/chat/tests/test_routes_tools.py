@@ -107,6 +107,7 @@ def test_streams_equal_whole_answers(tmp_path: Path, word: str) -> None:
             calls = [call for delta in deltas for call in delta.get("tool_calls", [])]
             assert bare(calls) == bare(whole["message"].get("tool_calls", []))
             assert [call["index"] for call in calls] == list(range(len(calls)))
+            assert len({call["id"] for call in calls}) == len(calls)
             assert choices[-1]["finish_reason"] == whole["finish_reason"]
             assert [choice["finish_reason"] for choice in choices[:-1]] == [None] * (len(choices) - 1)
             assert deltas[0] == {"role": "assistant", "content": ""}

@@ -215,3 +215,21 @@ def test_abstention(tmp_path: Path, threshold: float) -> None:
             assert answer["abstention_threshold"] == threshold
 
     serve(tmp_path, scenario, "tiny")
+
+
+def test_a_choice_with_one_option_or_none(tmp_path: Path) -> None:
+    tiny_laya_directory(tmp_path / "tiny")
+
+    async def scenario(host: Host, client: httpx.AsyncClient) -> None:
+        def asking(criteria: Any) -> Body:
+            return {"state": STATE, "questions": {"q": {"type": "choice", "instructions": "i", "criteria": criteria}}}
+
+        status, body = await systemone(client, asking({"only": None}))
+        assert status == 200
+        assert body["answers"]["q"]["choice"] == "only"
+        assert body["answers"]["q"]["probabilities"] == {"only": 1.0}
+        status, body = await systemone(client, asking({}))
+        assert status == 422 and body["detail"]
+        assert (await systemone(client, {"state": STATE, "questions": QUESTIONS}))[0] == 200
+
+    serve(tmp_path, scenario, "tiny")
