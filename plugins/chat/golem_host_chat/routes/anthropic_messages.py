@@ -90,11 +90,11 @@ class _Answer:
                 if isinstance(event, Piece):
                     for told in self.blocks.take(event):
                         yield told
-                    continue
-                for told in self.blocks.end():
-                    yield told
-                yield {"type": "message_delta", **self._end(event)}
-                yield {"type": "message_stop"}
+                elif isinstance(event, Ending):
+                    for told in self.blocks.end():
+                        yield told
+                    yield {"type": "message_delta", **self._end(event)}
+                    yield {"type": "message_stop"}
 
     def _message(self, content: list[dict[str, Any]]) -> dict[str, Any]:
         return {

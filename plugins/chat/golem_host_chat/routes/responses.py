@@ -107,11 +107,11 @@ class _Answer:
                 if isinstance(event, Piece):
                     for told in self._output.take(event):
                         yield told
-                    continue
-                for told in self._output.end(complete=event.finish != "length"):
-                    yield told
-                response = await self._ended(event)
-                yield {"type": f"response.{response['status']}", "response": response}
+                elif isinstance(event, Ending):
+                    for told in self._output.end(complete=event.finish != "length"):
+                        yield told
+                    response = await self._ended(event)
+                    yield {"type": f"response.{response['status']}", "response": response}
 
     async def _ended(self, ending: Ending) -> dict[str, Any]:
         fill_note(log_note(self._request), [ending.completion])
