@@ -212,7 +212,8 @@ class Registry:
 
     def loaded(self, model: Model) -> Runtime | None:
         """The model's runtime if it is in memory. Nothing keeps it there: for looking at it, not for work."""
-        return self._residents[model.name].runtime
+        runtime = self._resident(model).runtime
+        return None if runtime is None else model.view(runtime)
 
     def all_residents(self) -> list[Resident]:
         return list(self._residents.values())
@@ -405,9 +406,13 @@ class Registry:
         """The sha256 of the model's file as hex, computed once per file and kept in the host's cache folder; of a
         derived model that of its layer over its base.
         """
-        digest = await asyncio.to_thread(self._digests.of, model.path)
+        digest = await self.file_digest(model.path)
         derived = self._derived.get(model.name)
         return digest if derived is None else derived.layer.digest(digest)
+
+    async def file_digest(self, path: Path) -> str:
+        """The sha256 of any file, kept likewise. Raises OSError."""
+        return await asyncio.to_thread(self._digests.of, path)
 
 
 def _let_go(error: BaseException) -> None:

@@ -29,6 +29,11 @@ def check_saved_cells_come_back(backend: Any, first: int, end: int, cells: int, 
     copy = cache.save(1, first, end)
     fill(1)
     cache.restore(1, cache.save(0, 3, 3))
+    blank = cache.blank(first, end)
+    for empty, full in ((blank.keys, copy.keys), (blank.values, copy.values)):
+        assert (empty.shape, empty.dtype) == (full.shape, full.dtype)
+        empty[...] = full
+    copy = blank
     part = (first + end) // 2
     for target, until in ((2, part), (2, None), (1, None)):
         cache.restore(target, copy, until)

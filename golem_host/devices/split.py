@@ -27,6 +27,11 @@ class SplitBackend:
         self.widest_pass: int = min(first.widest_pass, second.widest_pass)
         self._cut_at = cut_at
 
+    @property
+    def arithmetic(self) -> str:
+        """Those of both."""
+        return " + ".join(half.arithmetic for half in self.halves)
+
     def prepare(self, recording: Recording, progress: Callable[[float], None]) -> None:
         """See the backends; the second goes first, since it may refuse what does not fit. `progress` counts both."""
         halves = self._halve(recording)
@@ -105,6 +110,10 @@ class SplitCache(Placed):
     def save(self, slot: int, first: int, end: int) -> CellCopy:
         """Copies of the cells of a slot's positions `first` to `end`, the last not included."""
         return self.made.save(slot, first, end)
+
+    def blank(self, first: int, end: int) -> CellCopy:
+        """A copy as `save` makes it, without any values."""
+        return self.made.blank(first, end)
 
     def restore(self, slot: int, copy: CellCopy, end: int | None = None) -> None:
         """Put a copy of this layer's cells into the slot: its positions up to `end`, or all."""

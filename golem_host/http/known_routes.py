@@ -17,6 +17,8 @@ PLUGIN_OF = {
     "/v1/responses/input_tokens": "chat",
     "/v1/messages": "chat",
     "/v1/messages/count_tokens": "chat",
+    "/slots": "chat",
+    "/slots/{slot:str}": "chat",
     "/api/chat": "chat",
     "/api/generate": "chat",
     "/v1/embeddings": "embed",

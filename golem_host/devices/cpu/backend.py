@@ -48,6 +48,11 @@ class CpuBackend:
 
             torch.set_num_threads(self.threads)
 
+    @property
+    def arithmetic(self) -> str:
+        """What decides the bits of results beside the inputs: where it is the same, so are they."""
+        return "torch" if self.kernels is None else self.kernels.isa
+
     @cached_property
     def pool(self) -> library.Pool:
         """The compute threads."""

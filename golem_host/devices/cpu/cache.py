@@ -69,6 +69,17 @@ class CpuCache:
             np.concatenate(values or [self.values[slot, :, none]], axis=1),
         )
 
+    def blank(self, first: int, end: int) -> CellCopy:
+        """A copy as `save` makes it, without any values: to be filled with those of one that was saved before."""
+        held = runs(first, end, self.cells)
+        blocks_held = sum(len(blocks(run, BLOCK_CELLS)) for run in held)
+        return CellCopy(
+            first,
+            end,
+            np.empty((self.kv_heads, blocks_held, *self.keys.shape[3:]), self.keys.dtype),
+            np.empty((self.kv_heads, end - first, *self.values.shape[3:]), self.values.dtype),
+        )
+
     def restore(self, slot: int, copy: CellCopy, end: int | None = None) -> None:
         """Put a copy of this layer's cells, of whichever slot, into the slot: its positions up to `end`, or all.
 

@@ -39,6 +39,11 @@ class VulkanBackend:
         self._scratch_lock = threading.Lock()
 
     @property
+    def arithmetic(self) -> str:
+        """What decides the bits of results beside the inputs: where it is the same, so are they."""
+        return f"vulkan {self.gpu.physical.uuid} {self.gpu.physical.driver}"
+
+    @property
     def lost(self) -> bool:
         """Whether the device failed for good; another backend may work."""
         return self.gpu.dead

@@ -85,6 +85,12 @@ class VulkanCache:
             keys, values = (self._gpu.gather(views) for views in parts)
         return CellCopy(first, end, keys.reshape(self.kv_heads, -1), values.reshape(self.kv_heads, -1))
 
+    def blank(self, first: int, end: int) -> CellCopy:
+        """A copy as `save` makes it, without any values: to be filled with those of one that was saved before."""
+        sizes = [sum(view.bytes for view in views) // self.kv_heads for views in self._parts(0, first, end)]
+        keys, values = (np.empty((self.kv_heads, size), np.uint8) for size in sizes)
+        return CellCopy(first, end, keys, values)
+
     def restore(self, slot: int, copy: CellCopy, end: int | None = None) -> None:
         """Put a copy of this layer's cells, of whichever slot, into the slot: its positions up to `end`, or all.
 

@@ -12,6 +12,7 @@ from golem_host_chat.answer_text import AnswerText
 from golem_host_chat.generation import Completion, Generation, Progress, Timings
 from golem_host_chat.sampling import Sampler
 from golem_host_chat.scores import Scores
+from golem_host_chat.slot_report import SlotReport
 from golem_host_chat.slots import Slot
 from golem_host_chat.thought_budget import ThoughtCount
 
@@ -131,6 +132,23 @@ class Conversation:
                 probabilities=tuple(answer.told),
                 truncated=finish == "length" and len(answer.drawn) >= self._room,
             )
+        )
+
+    def report(self) -> SlotReport:
+        """What its slot does for it."""
+        request = self.job.request
+        return SlotReport(
+            slot=self.slot.index,
+            processing=True,
+            job=self.job.id,
+            tokens=len(self.slot.tokens),
+            read=len(request.prompt) - self.cached - len(self.unread),
+            cached=self.cached,
+            drawn=len(self._answer.drawn),
+            left=max(0, self._limit - len(self._answer.drawn)),
+            has_new_line="\n" in self._answer.text,
+            params=request.params,
+            max_tokens=request.max_tokens,
         )
 
     def timings(self) -> Timings:

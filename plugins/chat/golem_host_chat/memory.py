@@ -7,12 +7,14 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
+import numpy as np
+
 from golem_host.devices.cells import CellCopy
 from golem_host.devices.device import WIDEST_PASS
 from golem_host.devices.state import Checkpoint
 from golem_host.ops import CacheType
 from golem_host_chat.families import CacheSpec, Family, StateSpec
-from golem_host_chat.slots import Layout, Ring, Slot
+from golem_host_chat.slots import Held, Layout, Ring, Slot
 
 
 @dataclass(frozen=True)
@@ -73,13 +75,24 @@ class SlotMemory:
     def checkpoint(self, slot: Slot) -> SlotCopy:
         """What its tokens alone do not bring back: the windows of rings at the next position, and the states."""
         end = len(slot.tokens)
-        firsts = [None if ring is None else max(0, end - ring.window + 1) for ring in self._rings]
-        return self._copy(slot.index, firsts, end)
+        return self._copy(slot.index, self._window_firsts(end), end)
 
     def copy_whole(self, slot: Slot) -> SlotCopy:
         """Everything that the slot remembers of its tokens."""
-        firsts = [0 if ring is None else slot.intact(ring) for ring in self._rings]
-        return self._copy(slot.index, firsts, len(slot.tokens))
+        return self._copy(slot.index, self._whole_firsts(slot), len(slot.tokens))
+
+    def blank_checkpoint(self, position: int) -> SlotCopy:
+        """As `checkpoint` makes it, without any values."""
+        return self._blank(self._window_firsts(position), position)
+
+    def blank_whole(self, held: Held) -> SlotCopy:
+        """As `copy_whole` makes it of a slot that holds this, without any values."""
+        return self._blank(self._whole_firsts(held), len(held.tokens))
+
+    def shape(self) -> list[tuple[Any, ...]]:
+        """What one slot's caches and states are: copies fit where all of it is the same."""
+        caches = [(each.cells, each.kv_heads, each.key_dim, each.value_dim, each.type.value) for each in self.caches]
+        return [*caches, *(tuple(each.shape) for each in self.states)]
 
     def restore(self, slot: int, copy: SlotCopy, end: int | None = None) -> None:
         """Put a copy, of whichever slot, into slot `slot`. `end`: no more positions than that are needed."""
@@ -99,6 +112,22 @@ class SlotMemory:
         """Let go of caches and states, whoever still holds this object."""
         self.caches.clear()
         self.states.clear()
+
+    def _window_firsts(self, end: int) -> list[int | None]:
+        return [None if ring is None else max(0, end - ring.window + 1) for ring in self._rings]
+
+    def _whole_firsts(self, held: Held) -> list[int]:
+        return [0 if ring is None else held.intact(ring) for ring in self._rings]
+
+    def _blank(self, firsts: Sequence[int | None], end: int) -> SlotCopy:
+        return SlotCopy(
+            end,
+            tuple(
+                None if first is None else cache.blank(first, end)
+                for cache, first in zip(self.caches, firsts, strict=True)
+            ),
+            tuple(Checkpoint(end, np.empty(state.shape, np.float32)) for state in self.states),
+        )
 
     def _copy(self, slot: int, firsts: Sequence[int | None], end: int) -> SlotCopy:
         return SlotCopy(

@@ -21,7 +21,7 @@ from golem_host.api import (
     hookimpl,
     hookspec,
 )
-from golem_host.config import choice, device, duration, integer, named_path
+from golem_host.config import choice, device, duration, integer, named_path, path
 from golem_host.memory import available_bytes
 
 if TYPE_CHECKING:
@@ -122,6 +122,13 @@ def golem_settings() -> Sequence[Setting]:
             metavar="N",
         ),
         Setting(
+            "slot-save-path",
+            path,
+            None,
+            "Folder for slots that are saved and restored (/slots/{id}?action=save); without it they are not.",
+            metavar="DIR",
+        ),
+        Setting(
             "cache-ram",
             integer(-1, 1 << 30),
             _cache_ram,
@@ -143,6 +150,9 @@ def golem_models(settings: Settings, plugins: PluginSet) -> Sequence[Model]:
         raise UsageError(
             "vulkan-layers says how much of a chat model a Vulkan device takes: give --device vulkan as well"
         )
+    saved = settings["slot-save-path"]
+    if saved is not None and not saved.is_dir():
+        raise UsageError(f"slot-save-path {saved}: there is no such folder")
     folder, families = settings["model-folder"], brought(plugins, ARCHITECTURES)
     return [
         ChatModel(given.find(folder), name=given.name, device=where, families=families)

@@ -4,13 +4,16 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Callable, Mapping
+from concurrent.futures import Future
 from functools import partial
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from golem_host.api import ModelFileError, StepwiseLane
+from golem_host.api import ModelFileError, StepwiseLane, Unavailable
 from golem_host.devices.device import Device
 from golem_host.devices.names import backend_maker
 from golem_host.devices.split import SplitBackend
+from golem_host.host import host_version
 from golem_host.ops import CacheType, Recording
 from golem_host.text.tokenizer import Tokenizer, tokenizer_from_gguf
 from golem_host.weights.gguf import Gguf, open_gguf
@@ -19,6 +22,7 @@ from golem_host_chat.layers import first_command, layer_count, weights, whole_cu
 from golem_host_chat.passes import Passes
 from golem_host_chat.sampling_dry import RestartFinder
 from golem_host_chat.sampling_params import SamplingParams, defaults_from_metadata
+from golem_host_chat.slot_report import SlotReport
 from golem_host_chat.stepper import ChatStepper
 from golem_host_chat.templates import ChatTemplate, TemplateError
 
@@ -62,7 +66,11 @@ class ChatRuntime:
         except TemplateError as error:
             self.template_fault = error.message
             log.warning("%s; chat is refused, completion works", error.message)
+        self._files = _stamps(self._gguf)
+        self._device = device
+        self._layers: int | None = settings["vulkan-layers"]
         backend = self._backend(device, settings)
+        self._arithmetic: str = backend.arithmetic
         self.passes = Passes(
             family_of(self._gguf, model.families),
             backend,
@@ -117,6 +125,32 @@ class ChatRuntime:
         """`messages` after what a derived model begins every conversation with; here, as they are."""
         return messages
 
+    def slot_reports(self) -> Future[list[SlotReport]]:
+        """What each slot does, told between two passes."""
+        return self._device.submit(self._stepper.reports)
+
+    def slot_identity(self) -> dict[str, Any]:
+        """What two hosts have in common, beside the model's files, when what one computed goes on in the other with the
+        same bits.
+        """
+        return {
+            "version of golem-host": host_version(),
+            "arithmetic": self._arithmetic,
+            "number of layers on the Vulkan device": self._layers,
+            "context": self.context,
+            "shape of caches": self.passes.memory.shape(),
+        }
+
+    @property
+    def files(self) -> tuple[Path, ...]:
+        """The model's files. Raises `Unavailable` when they are no longer those that were loaded."""
+        try:
+            if _stamps(self._gguf) == self._files:
+                return self._gguf.paths
+        except OSError:
+            pass
+        raise Unavailable(f"the file of model '{self.model.name}' has changed since it was loaded")
+
     def close(self) -> None:
         """Give weights and caches back. The lane stays, closed, for a request that was about to submit to it."""
         self._stepper.clear()
@@ -128,6 +162,11 @@ def _cache_bytes(settings: Mapping[str, Any]) -> int | None:
     """This model's share of the memory for conversations without a slot; None: as much as there is."""
     most: int = settings["cache-ram"]
     return None if most < 0 else (most << 20) // max(1, len(settings["chat-model"]))
+
+
+def _stamps(gguf: Gguf) -> list[tuple[int, int, int]]:
+    stats = [path.stat() for path in gguf.paths]
+    return [(each.st_ino, each.st_size, each.st_mtime_ns) for each in stats]
 
 
 def text_rules(gguf: Gguf) -> tuple[Tokenizer, SamplingParams]:

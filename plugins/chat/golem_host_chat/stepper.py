@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import logging
 import time
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
+from typing import Any
 
-from golem_host.errors import BadRequest, ContextExceeded
+from golem_host.errors import BadRequest, ContextExceeded, DeviceFailed
 from golem_host.lanes.job import Job
 from golem_host.lanes.lane import pass_failed
 from golem_host.text.tokenizer import Tokenizer
@@ -16,6 +17,8 @@ from golem_host_chat.counts import Counts
 from golem_host_chat.generation import Generation
 from golem_host_chat.passes import Columns, Passes
 from golem_host_chat.prompt_cache import Entry, PromptCache
+from golem_host_chat.slot_actions import SlotAction
+from golem_host_chat.slot_report import SlotReport
 from golem_host_chat.slots import Choice, Slot, choose_slot
 
 log = logging.getLogger("golem_host.chat")
@@ -41,7 +44,7 @@ class Carried:
 
 
 class ChatStepper:
-    """The seats of a chat lane: one slot each. Runs on the device thread.
+    """The seats of a chat lane: one slot each, and what slots are asked for between passes. Runs on the device thread.
 
     `cache_ttl` seconds after its last use a slot's tokens are forgotten; 0 never. A slot keeps `checkpoints` copies of
     what its model forgets. Conversations that lose their slot are kept in `cache_bytes` of memory; None: without limit.
@@ -67,12 +70,17 @@ class ChatStepper:
         self._prompts = PromptCache(self._memory, cache_bytes)
         self._slots = [Slot(index=index) for index in range(passes.slots)]
         self._conversations: list[Conversation] = []
+        self._actions: list[Job[SlotAction]] = []
+        self._reports: dict[int, SlotReport] = {}
         self._counts = counts or Counts()
         self._chunk = 64
         """Prompt columns of the next pass: follows the speed seen."""
 
-    def admit(self, job: Job[Generation]) -> bool | None:
-        request = job.request
+    def admit(self, job: Job[Any]) -> bool | None:
+        if isinstance(job.request, SlotAction):
+            self._actions.append(job)  # others need not wait until its slot is free
+            return True
+        request: Generation = job.request
         self._check(request)
         if any(c.job.id == request.follows and c.reading for c in self._conversations):
             return False
@@ -110,6 +118,9 @@ class ChatStepper:
         return True
 
     def step(self) -> Carried:
+        self._act()
+        if not self._conversations:
+            return Carried()
         columns, fed, carried = self._gather()
         started = time.monotonic()
         scores = self.passes.run(columns)
@@ -137,13 +148,17 @@ class ChatStepper:
                     self._fail(conversation, error)
             if conversation.job.end is not None:
                 self._leave(conversation)
+        self._act()  # before another conversation takes the slot
         return carried
 
-    def release(self, job: Job[Generation]) -> None:
+    def release(self, job: Job[Any]) -> None:
+        self._actions = [action for action in self._actions if action is not job]
         for conversation in [c for c in self._conversations if c.job is job]:
             self._leave(conversation)
+        self._act()
 
     def recover(self) -> None:
+        self._actions.clear()
         for conversation in list(self._conversations):
             conversation.slot.forget()
             self._leave(conversation)
@@ -153,6 +168,30 @@ class ChatStepper:
         self._prompts.clear()
         for slot in self._slots:
             slot.forget()
+
+    def reports(self) -> list[SlotReport]:
+        """What each slot does, or did last."""
+        current = {each.slot.index: each.report() for each in self._conversations}
+        return [current.get(slot.index) or self._idle(slot) for slot in self._slots]
+
+    def _idle(self, slot: Slot) -> SlotReport:
+        last = self._reports.get(slot.index, SlotReport(slot.index))
+        return replace(last, tokens=len(slot.tokens), processing=False)
+
+    def _act(self) -> None:
+        """Do what free slots are asked for."""
+        for job in list(self._actions):
+            slot = self._slots[job.request.slot]
+            if slot.busy:
+                continue
+            self._actions.remove(job)
+            try:
+                job.finish(job.request.act(slot, self._memory))
+            except DeviceFailed:
+                raise
+            except Exception as error:
+                log.exception("slot %d could not do what it was asked for", slot.index)
+                job.fail(pass_failed(error))
 
     def _prepare(self, choice: Choice) -> None:
         """Make the slot remember what its new conversation starts from. What it held is kept elsewhere if most of it
@@ -252,6 +291,7 @@ class ChatStepper:
 
     def _leave(self, conversation: Conversation) -> None:
         self._counts.ended(conversation.timings(), len(conversation.slot.tokens))
+        self._reports[conversation.slot.index] = conversation.report()
         conversation.slot.busy = False
         conversation.slot.last_used = time.monotonic()
         self._conversations.remove(conversation)

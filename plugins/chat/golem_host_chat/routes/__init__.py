@@ -97,4 +97,19 @@ ROUTES: list[Route] = [
         head=True,
     ),
     Route("POST", "/props", f"{_HERE}.llama_props:change_props", dialect="llama", summary="Refused."),
+    Route(
+        "GET",
+        "/slots",
+        f"{_HERE}.llama_slots:slots",
+        dialect="llama",
+        summary="What each slot does.",
+        head=True,
+    ),
+    Route(
+        "POST",
+        "/slots/{slot:str}",
+        f"{_HERE}.llama_slots:slot_action",
+        dialect="llama",
+        summary="Save, restore or erase a slot (query action).",
+    ),
 ]

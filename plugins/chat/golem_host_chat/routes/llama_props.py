@@ -23,11 +23,19 @@ if TYPE_CHECKING:
 
 
 async def props(request: Request[Any, Any, Any], host: Host) -> dict[str, Any]:
-    """The properties of the query's `model`. One that is not in memory stays out of it: its file is read."""
+    """The properties of the query's `model`. One that is not in memory stays out of it: its file is read. (A derived
+    one is loaded: its layer is known over a loaded model.)
+    """
     model = asked_model(request, host)
     runtime = cast("ChatRuntime | None", host.registry.loaded(model))
-    # A template is tried out when it is first asked what it can do.
-    told = await asyncio.to_thread(_of_runtime, runtime) if runtime else await asyncio.to_thread(_of_file, model, host)
+    # On threads: a template is tried out when it is first asked what it can do.
+    if runtime is not None:
+        told = await asyncio.to_thread(_of_runtime, runtime)
+    elif model.base is not None:
+        async with host.registry.use(model) as used:
+            told = await asyncio.to_thread(_of_runtime, cast("ChatRuntime", used))
+    else:
+        told = await asyncio.to_thread(_of_file, cast("ChatModel", model), host)
     return {
         **told,
         "model_alias": model.name,
