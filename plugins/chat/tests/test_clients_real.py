@@ -1,4 +1,4 @@
-"""The real command on a real port with SmolLM2, used through openai-python and ollama-python."""
+"""The real command on a real port with SmolLM2, used through the clients of OpenAI, Anthropic and Ollama."""
 
 from __future__ import annotations
 
@@ -100,6 +100,43 @@ def test_conversations_at_once_equal_those_alone(clients: Clients) -> None:
     with ThreadPoolExecutor(4) as threads:
         assert list(threads.map(whole, CONVERSATIONS)) == alone
         assert list(threads.map(streamed, CONVERSATIONS)) == alone
+
+
+def test_every_api_gives_the_same_text(clients: Clients) -> None:
+    system, *turns = CONVERSATIONS[2]
+    openai, anthropic, ollama = clients.openai, clients.anthropic, clients.ollama
+    chat: Any = {"model": NAME, "messages": CONVERSATIONS[2], "temperature": 0, "max_tokens": 32}
+    whole = openai.chat.completions.create(**chat)
+    texts = {"chat": whole.choices[0].message.content}
+    chunks = openai.chat.completions.create(**chat, stream=True)
+    texts["chat, streamed"] = "".join(chunk.choices[0].delta.content or "" for chunk in chunks)
+    items: Any = {"model": NAME, "instructions": system["content"], "input": turns}
+    items |= {"temperature": 0, "max_output_tokens": 32}
+    response = openai.responses.create(**items)
+    texts["responses"] = response.output_text
+    events = openai.responses.create(**items, stream=True)
+    texts["responses, streamed"] = "".join(
+        event.delta for event in events if event.type == "response.output_text.delta"
+    )
+    blocks: Any = {"model": NAME, "system": system["content"], "messages": turns, "max_tokens": 32}
+    blocks["extra_body"] = {"temperature": 0}  # later clients have no such argument
+    message = anthropic.messages.create(**blocks)
+    texts["messages"] = "".join(block.text for block in message.content if block.type == "text")
+    with anthropic.messages.stream(**blocks) as stream:
+        texts["messages, streamed"] = "".join(stream.text_stream)
+    options = {"temperature": 0, "num_predict": 32}
+    answer = ollama.chat(NAME, messages=CONVERSATIONS[2], options=options)
+    texts["ollama"] = answer.message.content
+    parts = ollama.chat(NAME, messages=CONVERSATIONS[2], options=options, stream=True)
+    texts["ollama, streamed"] = "".join(part.message.content or "" for part in parts)
+    assert texts["chat"]
+    assert texts == dict.fromkeys(texts, texts["chat"])
+    assert whole.usage is not None and response.usage is not None
+    prompt = whole.usage.prompt_tokens
+    assert (response.usage.input_tokens, answer.prompt_eval_count) == (prompt, prompt)
+    assert message.usage.input_tokens + (message.usage.cache_read_input_tokens or 0) == prompt
+    drawn = whole.usage.completion_tokens
+    assert (response.usage.output_tokens, message.usage.output_tokens, answer.eval_count) == (drawn, drawn, drawn)
 
 
 def test_openai_stream_left_early(clients: Clients) -> None:
