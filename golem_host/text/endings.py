@@ -39,7 +39,7 @@ _OTHER_ENDS = (
 _FIM_PAD = ("<|fim_pad|>", "<fim-pad>", "<fim_pad>", "<PAD>", "[PAD]")
 _FIM_REPOSITORY = ("<|fim_repo|>", "<|repo_name|>", "<fim-repo>", "<REPO>", "<reponame>")
 _FIM_SEPARATOR = ("<|file_sep|>",)
-_FIM_PREFIX = (
+FIM_PREFIX = (
     "<|fim_prefix|>",
     "<fim-prefix>",
     "<fim_prefix>",
@@ -49,7 +49,7 @@ _FIM_PREFIX = (
     "<|code_prefix|>",
     "<|prefix|>",
 )
-_FIM_SUFFIX = (
+FIM_SUFFIX = (
     "<|fim_suffix|>",
     "<fim-suffix>",
     "<fim_suffix>",
@@ -59,7 +59,7 @@ _FIM_SUFFIX = (
     "<|code_suffix|>",
     "<|suffix|>",
 )
-_FIM_MIDDLE = (
+FIM_MIDDLE = (
     "<|fim_middle|>",
     "<fim-middle>",
     "<fim_middle>",
@@ -114,7 +114,7 @@ def find_endings(ids: Mapping[bytes, int], named: Roles, eos: int | None) -> End
     )
     roles = replace(found, **{role: id for role, id in vars(named).items() if id is not None})
     by_text = present((*_END_OF_TURN, *_END_OF_MESSAGE, *_OTHER_ENDS))
-    control = {*by_text, *vars(found).values(), first(_FIM_PREFIX), first(_FIM_SUFFIX), first(_FIM_MIDDLE)}
+    control = {*by_text, *vars(found).values(), first(FIM_PREFIX), first(FIM_SUFFIX), first(FIM_MIDDLE)}
     types = {id: TokenType.CONTROL for id in control if id is not None}
     types |= dict.fromkeys(present(_HARMONY_VISIBLE), TokenType.USER_DEFINED)
     ends = {id for id in (*by_text, *vars(roles).values(), eos) if id is not None}

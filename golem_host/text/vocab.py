@@ -11,6 +11,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from golem_host.text.endings import Endings, Roles, find_endings
+from golem_host.text.infill import InfillTokens, find_infill
 from golem_host.text.token_type import TokenType
 from golem_host.weights import Gguf, GgufError
 
@@ -63,6 +64,11 @@ class Vocab:
             fim_rep=self._id(gguf, "fim_rep", None),
             fim_sep=self._id(gguf, "fim_sep", None),
         )
+        # The older names come second.
+        self._named_infill = {
+            role: self._id(gguf, f"fim_{short}", self._id(gguf, role, None))
+            for role, short in (("prefix", "pre"), ("suffix", "suf"), ("middle", "mid"))
+        }
         self.add_bos = gguf.boolean("tokenizer.ggml.add_bos_token", defaults.add_bos) or force_bos
         self.add_eos = gguf.boolean("tokenizer.ggml.add_eos_token", defaults.add_eos)
         self.add_sep = gguf.boolean("tokenizer.ggml.add_sep_token", defaults.add_sep)
@@ -154,6 +160,12 @@ class Vocab:
     def end_of_generation(self) -> frozenset[int]:
         """All ids that end an answer; none of them is text."""
         return self._endings.ends
+
+    @cached_property
+    def infill(self) -> InfillTokens | None:
+        """How to ask for what is between two texts; None when there are no tokens for that."""
+        roles = self._endings.roles
+        return find_infill(self.ids, self._named_infill, roles.fim_rep, roles.fim_sep)
 
     @cached_property
     def _endings(self) -> Endings:

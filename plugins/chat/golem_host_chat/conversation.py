@@ -9,7 +9,7 @@ from dataclasses import replace
 from golem_host.lanes.job import Job
 from golem_host.text.tokenizer import Tokenizer
 from golem_host_chat.answer_text import AnswerText
-from golem_host_chat.generation import Completion, Generation, Progress, Timings
+from golem_host_chat.generation import Completion, Delta, Generation, Progress, Timings
 from golem_host_chat.sampling import Sampler
 from golem_host_chat.scores import Scores
 from golem_host_chat.slot_report import SlotReport
@@ -105,16 +105,23 @@ class Conversation:
         passed = (time.monotonic() - (self._first_logits or 0.0)) * 1e3
         delta = self._answer.push(token, piece, self._sampler.likelihood, milliseconds=passed)
         if delta is not None:
-            self.job.emit(replace(delta, timings=self.timings()) if self.job.request.extras.timed else delta)
+            self.job.emit(self._laden(delta))
         if self._answer.finish is not None:
             self._end(self._answer.finish)
+
+    def _laden(self, delta: Delta) -> Delta:
+        """`delta` with what else it is to carry."""
+        extras = self.job.request.extras
+        if not (extras.timed or extras.ids):
+            return delta
+        return replace(delta, timings=self.timings() if extras.timed else None, slot=self.slot.index)
 
     def _report(self) -> None:
         """Tell how much of the prompt has been read, if that is wanted."""
         if self.job.request.extras.progress:
             total = len(self.job.request.prompt)
             passed = (time.monotonic() - self._seated) * 1e3
-            self.job.emit(Progress(total, self.cached, total - len(self.unread), passed))
+            self.job.emit(Progress(total, self.cached, total - len(self.unread), passed, self.slot.index))
 
     def _end(self, finish: str) -> None:
         answer = self._answer

@@ -16,7 +16,8 @@ class Extras:
 
     `probs`: how likely each token was. `slot`: the one to use. `indent`: blanks that every line but the first begins
     with, or the answer ends. `milliseconds`: after that time it ends with the next line; 0: never. `progress`: events
-    while the prompt is read. `timed`: timings with every delta. `ids`: a last delta for ids without text.
+    while the prompt is read. `timed`: timings with every delta. `ids`: deltas that
+    tell the slot, and a last one for ids without text.
     """
 
     probs: Probabilities | None = None
@@ -77,6 +78,7 @@ class Delta:
     tokens: tuple[DrawnToken, ...] = ()
     ids: tuple[int, ...] = ()
     timings: Timings | None = None
+    slot: int | None = None
 
 
 @dataclass(frozen=True)
@@ -87,6 +89,7 @@ class Progress:
     cached: int
     processed: int
     milliseconds: float
+    slot: int
 
 
 @dataclass(frozen=True)

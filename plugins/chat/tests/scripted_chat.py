@@ -115,13 +115,13 @@ class ScriptedStepper:
             likelihood = Likelihood(value, tuple((id, value / 2) for id in range(extras.probs.top)))
         delta = answer.push(0, piece, likelihood, milliseconds=4.0)
         if delta is not None:
-            seat.job.emit(replace(delta, timings=_timings(seat)) if extras.timed else delta)
+            seat.job.emit(replace(delta, timings=_timings(seat) if extras.timed else None, slot=seat.slot))
         if answer.finish is not None:
             self._end(seat, answer.finish)
 
     def _report(self, seat: _Seat, read: int) -> None:
         if seat.job.request.extras.progress:
-            seat.job.emit(Progress(len(seat.job.request.prompt), 0, read, 1.0))
+            seat.job.emit(Progress(len(seat.job.request.prompt), 0, read, 1.0, seat.slot))
 
     def _end(self, seat: _Seat, finish: str) -> None:
         answer = seat.answer

@@ -39,7 +39,6 @@ ASKING: dict[str, Any] = {
     "reasoning_budget_tokens": 100,
     "thinking_budget_tokens": 0,
     "suffix": "end",
-    "best_of": 2,
     "lora": [{"id": 0, "scale": 1.0}],
     "n_keep": -1,
     "n_discard": 10,
@@ -205,7 +204,7 @@ def test_honoured_fields_check_their_types(tmp_path: Path) -> None:
     ("route", "groups"),
     [
         ("/v1/chat/completions", (unserved.CHAT, unserved.V1)),
-        ("/v1/completions", (unserved.COMPLETIONS, unserved.V1)),
+        ("/v1/completions", (unserved.V1,)),
         ("/api/chat", (unserved.OLLAMA,)),
         ("/api/generate", (unserved.OLLAMA_GENERATE, unserved.OLLAMA)),
     ],

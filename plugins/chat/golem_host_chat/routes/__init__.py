@@ -86,6 +86,23 @@ ROUTES: list[Route] = [
         )
         for path in ("/v1/chat/completions", "/chat/completions")
     ),
+    *(
+        Route(
+            "POST",
+            path,
+            f"{_HERE}.llama_completion:completion",
+            dialect="llama",
+            summary="Continue a raw prompt (llama-server), whole or as server-sent events.",
+        )
+        for path in ("/completion", "/completions")
+    ),
+    Route(
+        "POST",
+        "/infill",
+        f"{_HERE}.llama_infill:infill",
+        dialect="llama",
+        summary="Write what is between two texts (llama-server), whole or as server-sent events.",
+    ),
     Route("POST", "/tokenize", f"{_HERE}.llama_tokens:tokenize", dialect="llama", summary="Text to token ids."),
     Route("POST", "/detokenize", f"{_HERE}.llama_tokens:detokenize", dialect="llama", summary="Token ids to text."),
     Route(

@@ -11,14 +11,16 @@ from golem_host.http.body import read_json
 from golem_host.http.fields import Fields
 from golem_host.http.off_loop import off_loop
 from golem_host_chat.routes.choices import Choices, Draw
+from golem_host_chat.routes.context_limit import encode_within
 from golem_host_chat.routes.drawing_rules import takes_long
+from golem_host_chat.routes.llama_infill import between
 from golem_host_chat.routes.openai_answer import Answer
 from golem_host_chat.routes.openai_bodies import Envelope
-from golem_host_chat.routes.openai_fields import SharedFields, draw_of, shared_fields
+from golem_host_chat.routes.openai_fields import SharedFields, draw_of, require_queue, shared_fields
 from golem_host_chat.routes.openai_shapes import TextShape
-from golem_host_chat.routes.prompt_shapes import Segment, prompt_segments, prompt_text, prompt_tokens
+from golem_host_chat.routes.prompt_shapes import Segment, prompt_segments, prompt_text, prompt_tokens, segment_tokens
 from golem_host_chat.routes.token_probabilities import TokenWriter, of_completion
-from golem_host_chat.routes.unserved import COMPLETIONS, V1, refuse_unserved
+from golem_host_chat.routes.unserved import V1, refuse_unserved
 
 if TYPE_CHECKING:
     from golem_host.host import Host
@@ -28,17 +30,20 @@ if TYPE_CHECKING:
 async def completions(request: Request[Any, Any, Any], host: Host) -> Response[bytes] | dict[str, Any]:
     """Continue one prompt or several."""
     fields = Fields(await read_json(request))
-    refuse_unserved(fields, COMPLETIONS, V1)
+    refuse_unserved(fields, V1)
     shared = shared_fields(fields, of_completion)
-    echo = fields.boolean("echo", False)
+    echo, suffix = fields.boolean("echo", False), fields.string("suffix", "")
+    best_of = fields.integer("best_of", shared.copies, minimum=1)
+    if best_of > shared.copies:
+        raise fields.fault("best_of", f"answers are not ranked; n, which is {shared.copies}, gives several")
     prompts = prompt_segments(fields.value("prompt"))
     model = host.registry.resolve(shared.model, "chat")
     async with host.registry.use(model, shared.keep_alive) as used:
         runtime = cast("ChatRuntime", used)
-        _require_queue(prompts, shared, runtime)
+        require_queue(len(prompts), shared, runtime)
         with runtime.lane.arriving():
             draw, shape = await off_loop(
-                request, lambda: _prepare(fields, shared, runtime, prompts, echo), long=takes_long(fields)
+                request, lambda: _prepare(fields, shared, runtime, prompts, echo, suffix), long=takes_long(fields)
             )
         envelope = Envelope(
             prefix="cmpl-", kind="text_completion", chunk_kind="text_completion", model=model.name, version=host.version
@@ -49,9 +54,12 @@ async def completions(request: Request[Any, Any, Any], host: Host) -> Response[b
 
 
 def _prepare(
-    fields: Fields, shared: SharedFields, runtime: ChatRuntime, prompts: list[list[Segment]], echo: bool
+    fields: Fields, shared: SharedFields, runtime: ChatRuntime, prompts: list[list[Segment]], echo: bool, suffix: str
 ) -> tuple[Draw, TextShape]:
-    tokens = [prompt_tokens(runtime.tokenizer, segments, runtime.context) for segments in prompts]
+    if suffix:
+        tokens = [_before(segments, suffix, runtime) for segments in prompts]
+    else:
+        tokens = [prompt_tokens(runtime.tokenizer, segments, runtime.context) for segments in prompts]
     draw = draw_of(fields, shared, runtime, tokens)
     tokens_written = TokenWriter(runtime.tokenizer, draw.extras.probs)
     if not echo:
@@ -60,12 +68,14 @@ def _prepare(
     return draw, TextShape(tokens_written, [text for text in texts for _ in range(shared.copies)])
 
 
-def _require_queue(prompts: list[list[Segment]], shared: SharedFields, runtime: ChatRuntime) -> None:
-    """More choices than the queue ever holds could not be answered on any retry."""
-    choices = len(prompts) * shared.copies
-    if choices > runtime.lane.queue_limit:
+def _before(segments: list[Segment], suffix: str, runtime: ChatRuntime) -> list[int]:
+    """The prompt that asks for what is between a prompt and `suffix`. Raises `BadRequest` where there is none."""
+    marks = runtime.tokenizer.vocab.infill
+    if marks is None:
         raise BadRequest(
-            f"Field 'prompt': {len(prompts)} prompts with n {shared.copies} make {choices} choices; "
-            f"one request may have {runtime.lane.queue_limit} (--queue)",
-            param="prompt",
+            f"Field 'suffix': model '{runtime.model.name}' does not support insert: its vocabulary has no such tokens",
+            param="suffix",
         )
+    prefix = segment_tokens(runtime.tokenizer, segments, runtime.context)
+    after = encode_within(runtime.tokenizer, suffix, runtime.context, add_special=False)
+    return between(runtime.tokenizer, marks, prefix, after)

@@ -90,6 +90,17 @@ def draw_of(
     )
 
 
+def require_queue(prompts: int, shared: SharedFields, runtime: ChatRuntime) -> None:
+    """More choices than the queue ever holds could not be answered on any retry: raise `BadRequest`."""
+    choices = prompts * shared.copies
+    if choices > runtime.lane.queue_limit:
+        raise BadRequest(
+            f"Field 'prompt': {prompts} prompts with n {shared.copies} make {choices} choices; "
+            f"one request may have {runtime.lane.queue_limit} (--queue)",
+            param="prompt",
+        )
+
+
 def _extras(fields: Fields, probs: Probabilities | None) -> Extras:
     slot = fields.integer("id_slot", -1, minimum=-1, maximum=MAX_INT)
     return Extras(

@@ -43,18 +43,26 @@ def prompt_tokens(tokenizer: Tokenizer, segments: list[Segment], limit: int) -> 
     Special tokens written out in a text count as such (llama-server). Raises `BadRequest` for an id outside the
     vocabulary and for a prompt without any token, `ContextExceeded` for a text that cannot be under `limit` tokens.
     """
-    tokens: list[int] = []
-    for position, segment in enumerate(segments):
-        if isinstance(segment, str):
-            tokens += encode_within(tokenizer, segment, limit, add_special=position == 0)
-        else:
-            tokens += checked_ids(tokenizer, [segment], "prompt")
+    tokens = segment_tokens(tokenizer, segments, limit, add_special=True)
     if not tokens:
         raise BadRequest(
             "the prompt is empty, and this model's vocabulary adds no start token that could stand for it; "
             "send at least one character or token",
             param="prompt",
         )
+    return tokens
+
+
+def segment_tokens(
+    tokenizer: Tokenizer, segments: list[Segment], limit: int, *, add_special: bool = False
+) -> list[int]:
+    """The same without a start token, unless a leading text is to get one; perhaps none."""
+    tokens: list[int] = []
+    for position, segment in enumerate(segments):
+        if isinstance(segment, str):
+            tokens += encode_within(tokenizer, segment, limit, add_special=add_special and position == 0)
+        else:
+            tokens += checked_ids(tokenizer, [segment], "prompt")
     return tokens
 
 

@@ -25,7 +25,7 @@ MAX_BROKEN = 32
 class Piece:
     """A part of an answer that may leave now. Calls are whole; of the first three at most one is not empty.
 
-    `tokens`, `ids` and `timings` are what the deltas it comes from carried; the last piece may carry nothing else.
+    The others are what the deltas it comes from carried; the last piece may have nothing else.
     """
 
     content: str = ""
@@ -34,6 +34,7 @@ class Piece:
     tokens: tuple[DrawnToken, ...] = ()
     ids: tuple[int, ...] = ()
     timings: Timings | None = None
+    slot: int | None = None
 
 
 @dataclass(frozen=True)
@@ -124,7 +125,7 @@ class AnswerReader:
     def take(self, delta: Delta) -> list[Piece]:
         """Take in what the lane sent; returns the pieces that may leave now, the last with all that came along."""
         carried = self._carried
-        self._carried = Delta("", carried.tokens + delta.tokens, carried.ids + delta.ids, delta.timings)
+        self._carried = Delta("", carried.tokens + delta.tokens, carried.ids + delta.ids, delta.timings, delta.slot)
         return self._laden(self.push(delta.text))
 
     def last(self) -> list[Piece]:
@@ -138,8 +139,8 @@ class AnswerReader:
         if not pieces:
             return pieces
         carried, self._carried = self._carried, Delta("")
-        last = replace(pieces[-1], tokens=carried.tokens, ids=carried.ids, timings=carried.timings)
-        return [*pieces[:-1], last]
+        came = {"tokens": carried.tokens, "ids": carried.ids, "timings": carried.timings, "slot": carried.slot}
+        return [*pieces[:-1], replace(pieces[-1], **came)]
 
     def push(self, text: str) -> list[Piece]:
         """Take in text; returns the pieces that may leave now."""

@@ -22,12 +22,12 @@ class Unserved:
 
 _TOOLS = "it is called tools and tool_choice now"
 _CONSTRAINED = "answers are free text"
-_NATIVE = "it belongs to llama-server's own answer format"
+_OWN_SHAPE = "it belongs to llama-server's own answer format"
 _SHIFT = "the context never shifts; an answer that fills it ends with 'length'"
 _INSERT = "this model does not support insert"
 _PICTURES = "this route draws text, not pictures"
 
-V1 = (
+NATIVE = (
     Unserved("grammar", _CONSTRAINED, ("",)),
     Unserved("json_schema", _CONSTRAINED),
     Unserved("response_format", _CONSTRAINED, ({"type": "text"},)),
@@ -35,23 +35,22 @@ V1 = (
     Unserved("n_keep", _SHIFT, (0,)),
     Unserved("n_discard", _SHIFT, (0,)),
     Unserved("n_cache_reuse", "only a shared beginning of prompts is reused", (0,)),
-    Unserved("return_tokens", _NATIVE, (False,)),
-    Unserved("verbose", _NATIVE, (False,)),
-    Unserved("response_fields", _NATIVE, ([],)),
 )
-"""On both `/v1` routes. Samplers that are not served are refused where sampling is read."""
+"""On llama-server's own `/completion` and `/infill`, and on both `/v1` routes."""
+
+V1 = (
+    *NATIVE,
+    Unserved("return_tokens", _OWN_SHAPE, (False,)),
+    Unserved("verbose", _OWN_SHAPE, (False,)),
+    Unserved("response_fields", _OWN_SHAPE, ([],)),
+)
+"""On both `/v1` routes."""
 
 CHAT = (
     Unserved("functions", _TOOLS, ([],)),
     Unserved("function_call", _TOOLS, ("auto", "none")),
 )
 """On `/v1/chat/completions`, beside `V1`."""
-
-COMPLETIONS = (
-    Unserved("suffix", _INSERT, ("",)),
-    Unserved("best_of", "answers are not ranked; n gives several", (1,)),
-)
-"""On `/v1/completions`, beside `V1`."""
 
 _ELSEWHERE = "/v1/chat/completions has it"
 
