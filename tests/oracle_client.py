@@ -76,6 +76,10 @@ class Oracle:
         """Raw logits and the probability to act of [ids, markers, kind]s, as tests/oracle/laya_server.py says."""
         return self._ask("laya_server.py", {"model": str(checkpoint), "rows": rows})["decisions"]
 
+    def krea2(self, root: Path, part: str, **request: Any) -> dict[str, np.ndarray]:
+        """Krea 2 by diffusers: parts and members as tests/oracle/diffusers_krea2.py says."""
+        return self._ask("diffusers_krea2.py", {"model": str(root), "part": part, **request})
+
     def _ask(self, script: str, request: dict[str, Any]) -> dict[str, Any]:
         kept = self._cache / f"{script.removesuffix('.py')}-{self._key(script, request)}"
         answer, arrays = kept.with_suffix(".json"), kept.with_suffix(".npz")

@@ -20,6 +20,7 @@ FOLDERS = (
 FOLDERS += (
     "plugins/embed/golem_host_embed",
     "plugins/embed/golem_host_embed/routes",
+    "plugins/krea2/golem_host_krea2",
     "plugins/laya/golem_host_laya",
     "plugins/laya/golem_host_laya/routes",
     "golem_host/weights",

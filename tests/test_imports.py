@@ -26,6 +26,7 @@ PUBLIC = (
     "golem_host.devices.names",
     "golem_host.devices.split",
     "golem_host.devices.state",
+    "golem_host.digests",
     "golem_host.errors",
     "golem_host.host",
     "golem_host.http",

@@ -33,6 +33,7 @@ PLUGIN_OF = {
     "/v1/reranking": "embed",
     "/rerank": "embed",
     "/reranking": "embed",
+    "/v1/images/generations": "krea2",
 }
 """Path to the plugin that ships with the host and serves it."""
 
@@ -41,6 +42,7 @@ ROUTES_OF_KIND = {
     "chat": "/v1/chat/completions or /api/chat",
     "embed": "/v1/embeddings or /api/embed",
     "rerank": "/v1/rerank",
+    "image": "/v1/images/generations",
 }
 """Kind of model to the routes it is mostly asked by."""
 

@@ -1,0 +1,1 @@
+"""The krea2 plugin: pictures by Krea 2, from a ComfyUI directory."""

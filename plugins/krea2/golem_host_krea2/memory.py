@@ -1,0 +1,84 @@
+"""How much memory a picture takes at most, told before it is drawn."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from golem_host.weights import GgmlType, Tensor
+from golem_host_krea2 import dit, encoder
+from golem_host_krea2.blocks import block_weights, modulated
+from golem_host_krea2.layer import PART_BYTES, layer_bytes
+from golem_host_krea2.picture import PictureRequest
+from golem_host_krea2.tiles import TILE
+from golem_host_krea2.vae import SCALE, Decoder, decoding
+
+_FLOAT = 4
+_THREAD_KEYS = 1 << 20
+"""Bytes of keys and values that each thread lays out beside what is counted."""
+
+
+def peak_bytes(backend: Any, request: PictureRequest) -> int:
+    """Bytes beside what is mapped from the files: the largest of the stages, whose memory follows each other's."""
+    files = request.files
+    text = max(_encoder_bytes(backend, request, len(prompt.ids)) for prompt in request.prompts)
+    kept = sum(
+        _matrix_bytes(files.block(number)) for number in range(files.dit_hparams.layers) if _unkept(files, number)
+    )
+    drawing = _drawing_bytes(backend, request) + kept
+    decoding = _decoding_bytes(backend, files.decoder, request) + kept
+    return max(text, drawing, decoding) + 2 * PART_BYTES + _THREAD_KEYS
+
+
+def _unkept(files: Any, number: int) -> bool:
+    return files.kept is not None and number not in files.kept
+
+
+def _matrix_bytes(weights: Any) -> int:
+    sizes = ((matrix.type, matrix.shape) for matrix in weights.matrices.values())
+    return sum(math.prod(shape) // kind.block_size * kind.block_bytes for kind, shape in sizes)
+
+
+def _encoder_bytes(backend: Any, request: PictureRequest, tokens: int) -> int:
+    files, hparams = request.files, request.files.encoder_hparams
+    layer = layer_bytes(backend, encoder.recorder(hparams, tokens), encoder.layer_weights(files.encoder, hparams, 0))
+    taps = files.dit_hparams.taps * tokens * hparams.blocks.width * _FLOAT
+    fusing = layer_bytes(
+        backend,
+        dit.layerwise_recorder(files.dit_hparams, tokens),
+        block_weights(files.dit, "txtfusion.layerwise_blocks.0", files.dit_hparams.text),
+    )
+    return max(layer + taps, fusing + 3 * taps)
+
+
+def _drawing_bytes(backend: Any, request: PictureRequest) -> int:
+    files, hparams = request.files, request.files.dit_hparams
+    patches = math.prod(request.latent) // dit.PATCH**2
+    tokens = [len(prompt.ids) - prompt.leading for prompt in request.prompts]
+    nothing = np.zeros((6, hparams.blocks.width), np.float32)
+    largest = max((files.block(number) for number in range(hparams.layers)), key=_matrix_bytes)
+    block = layer_bytes(backend, dit.block_recorder(hparams, max(tokens) + patches), modulated(largest, nothing))
+    rows = sum(count + patches for count in tokens) * hparams.blocks.width * _FLOAT
+    ends = 2 * patches * hparams.blocks.width * _FLOAT
+    return block + 2 * rows + ends
+
+
+def _decoding_bytes(backend: Any, decoder: Decoder, request: PictureRequest) -> int:
+    height, width = request.latent
+    shape = (min(height, TILE), min(width, TILE)) if request.tiled else (height, width)
+    pixels = height * width * SCALE**2
+    added = pixels * 4 * _FLOAT if request.tiled else 0
+    picture = 2 * pixels * 3 * _FLOAT
+    return decoder.weight_bytes + backend.bytes_of(decoding(_stand_ins(decoder), *shape)) + added + picture
+
+
+def _stand_ins(decoder: Decoder) -> Mapping[str, Tensor]:
+    nothing = np.empty(0, np.uint8)
+    return {
+        name: Tensor(name, shape, int(GgmlType.F32), Path(name), (GgmlType.F32, nothing))
+        for name, shape in decoder.shapes.items()
+    }
