@@ -53,6 +53,29 @@ message = st.fixed_dictionaries(
 )
 messages = st.lists(message, max_size=6) | st.lists(json_values, max_size=3) | json_values
 
+texts = st.sampled_from(["input_text", "output_text", "text", "refusal", "reasoning_text", "summary_text"])
+parts = st.lists(st.fixed_dictionaries({"type": texts | scalars, "text": st.text(max_size=9)}), max_size=3)
+item = st.fixed_dictionaries(
+    {"type": st.sampled_from(["message", "reasoning", "function_call", "function_call_output"]) | scalars},
+    optional={
+        "role": st.sampled_from(["user", "assistant", "developer"]) | scalars,
+        **{name: st.text(max_size=9) | parts | json_values for name in ("content", "summary", "output")},
+        **{name: st.sampled_from(["a", "b"]) | scalars for name in ("call_id", "name", "arguments")},
+    },
+)
+block = st.fixed_dictionaries(
+    {"type": st.sampled_from(["text", "thinking", "tool_use", "tool_result"]) | scalars},
+    optional={
+        **{name: st.sampled_from(["a", "b"]) | scalars for name in ("id", "tool_use_id", "name", "text", "thinking")},
+        "input": json_values,
+        "content": st.text(max_size=9) | parts | json_values,
+    },
+)
+turn = st.fixed_dictionaries(
+    {"role": st.sampled_from(["user", "assistant", "system"]) | scalars},
+    optional={"content": st.text(max_size=9) | st.lists(block, max_size=3) | json_values},
+)
+
 SAMPLING = (
     *("temperature", "top_k", "top_p", "min_p", "typical_p", "top_n_sigma", "xtc_probability", "min_keep", "samplers"),
     *("repeat_penalty", "repeat_last_n", "frequency_penalty", "presence_penalty", "seed", "logit_bias", "stop"),
@@ -78,11 +101,36 @@ def some_of(*names: str) -> st.SearchStrategy[dict[str, Any]]:
 
 V1_FIELDS = some_of(*SAMPLING, *REQUEST, *CHAT, *UNSERVED, "keep_alive", "echo", "ignore_eos", "model")
 OLLAMA_FIELDS = some_of(*OLLAMA, *UNSERVED)
+TRANSLATED_FIELDS = some_of(
+    *(
+        *SAMPLING,
+        *REQUEST,
+        *CHAT,
+        "model",
+        "tools",
+        "tool_choice",
+        "parallel_tool_calls",
+        "text",
+        "include",
+        "metadata",
+    ),
+    *("store", "instructions", "max_output_tokens", "system", "stop_sequences", "thinking", "output_config"),
+)
 OPTIONS = some_of(*sorted(KNOWN), "other") | json_values
 
 requests = st.one_of(
     st.tuples(st.just("/v1/chat/completions"), st.fixed_dictionaries({"messages": messages}), V1_FIELDS),
     st.tuples(st.just("/v1/completions"), st.fixed_dictionaries({"prompt": json_values}), V1_FIELDS),
+    st.tuples(
+        st.sampled_from(["/v1/responses", "/v1/responses/input_tokens"]),
+        st.fixed_dictionaries({"input": st.lists(item, max_size=5) | json_values}),
+        TRANSLATED_FIELDS,
+    ),
+    st.tuples(
+        st.sampled_from(["/v1/messages", "/v1/messages/count_tokens"]),
+        st.fixed_dictionaries({"messages": st.lists(turn, max_size=4) | json_values}),
+        TRANSLATED_FIELDS,
+    ),
     st.tuples(
         st.just("/api/chat"),
         st.fixed_dictionaries({"model": st.just("scripted"), "messages": messages}, optional={"options": OPTIONS}),

@@ -32,7 +32,7 @@ async def messages(request: Request[Any, Any, Any], host: Host) -> Response[byte
     """Answer a conversation of messages of content blocks."""
     fields = Fields(await read_json(request))
     blocks = Blocks(shows_thinking=shows_thinking(fields))
-    translated = translate(fields)
+    translated = await off_loop(request, lambda: translate(fields))
     with translated.named_as_written():
         asked = ChatRequest.read(Fields(translated.body))
     model = host.registry.resolve(asked.shared.model, "chat")
@@ -58,7 +58,8 @@ async def messages(request: Request[Any, Any, Any], host: Host) -> Response[byte
 
 async def count_tokens(request: Request[Any, Any, Any], host: Host) -> dict[str, Any]:
     """How many tokens the prompt of these messages has; nothing is drawn."""
-    translated = translate(Fields(await read_json(request)))
+    fields = Fields(await read_json(request))
+    translated = await off_loop(request, lambda: translate(fields))
     with translated.named_as_written():
         asked = ChatRequest.read(Fields(translated.body))
         return {"input_tokens": await with_runtime(request, host, asked, asked.count)}

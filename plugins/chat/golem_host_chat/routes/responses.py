@@ -34,7 +34,7 @@ if TYPE_CHECKING:
 async def responses(request: Request[Any, Any, Any], host: Host) -> Response[bytes] | dict[str, Any]:
     """Answer a conversation of items."""
     fields = Fields(await read_json(request))
-    translated = translate(fields)
+    translated = await off_loop(request, lambda: translate(fields))
     with translated.named_as_written():
         asked = ChatRequest.read(Fields(translated.body))
     model = host.registry.resolve(asked.shared.model, "chat")
@@ -61,7 +61,8 @@ async def responses(request: Request[Any, Any, Any], host: Host) -> Response[byt
 
 async def input_tokens(request: Request[Any, Any, Any], host: Host) -> dict[str, Any]:
     """How many tokens the prompt of these items has; nothing is drawn."""
-    translated = translate(Fields(await read_json(request)))
+    fields = Fields(await read_json(request))
+    translated = await off_loop(request, lambda: translate(fields))
     with translated.named_as_written():
         asked = ChatRequest.read(Fields(translated.body))
         return counted(await with_runtime(request, host, asked, asked.count))
