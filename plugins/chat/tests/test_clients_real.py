@@ -7,6 +7,7 @@ from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any
 
+import httpx
 import pytest
 
 from server_process import Clients, server
@@ -129,12 +130,16 @@ def test_every_api_gives_the_same_text(clients: Clients) -> None:
     texts["ollama"] = answer.message.content
     parts = ollama.chat(NAME, messages=CONVERSATIONS[2], options=options, stream=True)
     texts["ollama, streamed"] = "".join(part.message.content or "" for part in parts)
+    with httpx.Client(base_url=clients.url, trust_env=False, timeout=120) as http:
+        prompt = http.post("/apply-template", json={"messages": CONVERSATIONS[2]}).json()["prompt"]
+        native = http.post("/completion", json={"prompt": prompt, "temperature": 0, "n_predict": 32}).json()
+    texts["llama-server"] = native["content"]
     assert texts["chat"]
     assert texts == dict.fromkeys(texts, texts["chat"])
     assert whole.usage is not None and response.usage is not None
-    prompt = whole.usage.prompt_tokens
-    assert (response.usage.input_tokens, answer.prompt_eval_count) == (prompt, prompt)
-    assert message.usage.input_tokens + (message.usage.cache_read_input_tokens or 0) == prompt
+    read = whole.usage.prompt_tokens
+    assert (response.usage.input_tokens, answer.prompt_eval_count, native["tokens_evaluated"]) == (read, read, read)
+    assert message.usage.input_tokens + (message.usage.cache_read_input_tokens or 0) == read
     drawn = whole.usage.completion_tokens
     assert (response.usage.output_tokens, message.usage.output_tokens, answer.eval_count) == (drawn, drawn, drawn)
 

@@ -33,6 +33,9 @@ SCRIPTS = {
     "broken": drawn(f"{OSLO} and <tool_call>\n7"),
 }
 
+PLAIN = ("plain", "silent")
+"""Answers that are nothing but content, so that they are the same before they are read."""
+
 
 @dataclass(frozen=True)
 class Asked:
@@ -42,7 +45,6 @@ class Asked:
     thinks: bool = False
     most: int | None = None
     stop: str | None = None
-    tools: bool = True
 
 
 @dataclass
@@ -92,7 +94,9 @@ async def post(served: Served, path: str, body: dict[str, Any], stream: bool) ->
         return response.json()
     if response.headers["content-type"] == "application/x-ndjson":
         return json_lines(response.text)
-    return named_events(response.text) if response.text.startswith("event: ") else sse_events(response.text)[:-1]
+    if response.text.startswith("event: "):
+        return named_events(response.text)
+    return [event for event in sse_events(response.text) if event != "[DONE]"]
 
 
 async def openai_chat(served: Served, asked: Asked, stream: bool) -> Said:
@@ -235,6 +239,19 @@ async def messages(served: Served, asked: Asked, stream: bool) -> Said:
     return said
 
 
+async def llama_server(served: Served, asked: Asked, stream: bool) -> Said:
+    """`/apply-template`, then `/completion`, whose content is the answer as it was drawn."""
+    kwargs = {"enable_thinking": asked.thinks}
+    conversation = {"messages": chat_messages(asked, objects=False), "tools": [WEATHER, TIME]}
+    rendered = await served.post("/apply-template", **conversation, chat_template_kwargs=kwargs)
+    body = {"prompt": rendered.json()["prompt"], **given(n_predict=asked.most, stop=asked.stop and [asked.stop])}
+    answer = await post(served, "/completion", body, stream)
+    last = answer[-1] if stream else answer
+    text = "".join(event["content"] for event in answer) if stream else answer["content"]
+    finish = {"eos": "stop", "word": "stop", "limit": "length"}[last["stop_type"]]
+    return Said(text, finish=finish, tokens=(last["tokens_evaluated"], last["tokens_predicted"]))
+
+
 Shape = Callable[[Served, Asked, bool], Awaitable[Said]]
 SHAPES: Sequence[Shape] = (openai_chat, ollama_chat, responses, messages)
 
@@ -267,14 +284,15 @@ def run(folder: Path, scenario: Callable[[Served], Awaitable[None]]) -> None:
 def test_every_api_gives_the_same_answer(tmp_path: Path, asked: Asked, expected: Said) -> None:
     async def scenario(served: Served) -> None:
         tokens = set()
-        for shape in SHAPES:
+        shapes = [*SHAPES, llama_server] if asked.word in PLAIN else SHAPES
+        for shape in shapes:
             for stream in (False, True):
                 said = await shape(served, asked, stream)
                 tokens.add(said.tokens)
                 said.tokens = (0, 0)
                 assert said == expected, (shape.__name__, stream)
         prompts = [generation.prompt for generation in served.model.asked]
-        assert prompts == [prompts[0]] * 2 * len(SHAPES)
+        assert prompts == [prompts[0]] * 2 * len(shapes)
         assert len(tokens) == 1
         assert tokens.pop()[0] == len(prompts[0])
 
