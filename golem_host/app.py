@@ -7,8 +7,8 @@ import re
 from collections.abc import Awaitable, Callable
 from typing import TYPE_CHECKING, Any
 
-from litestar import Litestar, Request, Response
-from litestar.handlers import HTTPRouteHandler
+from litestar import Litestar, Request, Response, WebSocket
+from litestar.handlers import HTTPRouteHandler, WebsocketRouteHandler
 
 from golem_host.errors import PluginError, Unavailable
 from golem_host.hookspecs import Route
@@ -17,6 +17,7 @@ from golem_host.http.disconnect import ClientLeft
 from golem_host.http.envelopes import DIALECTS, as_request_error, error_response
 from golem_host.http.policy import Policy
 from golem_host.http.requestlog import CLIENT_LEFT_STATUS, RequestLog, log_note
+from golem_host.http.sockets import serve_socket
 from golem_host.http.writing import json_response
 
 if TYPE_CHECKING:
@@ -24,7 +25,10 @@ if TYPE_CHECKING:
 
 OWN = "golem-host itself"
 
-Handler = Callable[[Request[Any, Any, Any], Any], Awaitable[Any]]
+SOCKET = "WEBSOCKET"
+"""The method of a route that is a WebSocket."""
+
+Handler = Callable[[Any, Any], Awaitable[Any]]
 
 
 def build_app(host: Host) -> Litestar:
@@ -49,6 +53,7 @@ def build_app(host: Host) -> Litestar:
         host.settings,
         public=public,
         dialect_of=lambda path: path_dialect(path, dialects),
+        key_names={route.path: route.key_names for _, route in table},
         requests=host.requests,
     )
     # Outside litestar's router, so that unknown paths pass the same checks and are logged too.
@@ -90,18 +95,27 @@ def _shape(path: str) -> str:
     return re.sub(r"\{[^:}]*", "{", "/" + path.strip("/"))
 
 
-def _litestar_handler(owner: str, route: Route, host: Host) -> HTTPRouteHandler:
+def _litestar_handler(owner: str, route: Route, host: Host) -> HTTPRouteHandler | WebsocketRouteHandler:
     if route.dialect not in DIALECTS:
         raise PluginError(
             f"{owner}: {route.method} {route.path} has the unknown dialect {route.dialect!r}; "
             f"known: {', '.join(DIALECTS)}"
         )
     handler = _import_handler(owner, route)
+    if route.method == SOCKET:
+
+        async def socket_endpoint(socket: WebSocket) -> None:
+            await serve_socket(socket, ready, host, route.dialect)
+
+        async def ready(socket: WebSocket, host: Host) -> None:
+            _require_started(owner, host)
+            await handler(socket, host)
+
+        return WebsocketRouteHandler(route.path)(socket_endpoint)
 
     async def endpoint(request: Request) -> Response:
         try:
-            if owner != OWN and host.started is None:
-                raise Unavailable("Loading model")
+            _require_started(owner, host)
             answer = await handler(request, host)
         except ClientLeft:
             log_note(request).client_left = True
@@ -114,6 +128,11 @@ def _litestar_handler(owner: str, route: Route, host: Host) -> HTTPRouteHandler:
 
     decorate = HTTPRouteHandler(route.path, http_method=_methods(route), status_code=200)  # type: ignore[arg-type]
     return decorate(endpoint)
+
+
+def _require_started(owner: str, host: Host) -> None:
+    if owner != OWN and host.started is None:
+        raise Unavailable("Loading model")
 
 
 def _import_handler(owner: str, route: Route) -> Handler:

@@ -53,6 +53,12 @@ class Route:
     `litestar.Request` and the `Host`, returning a litestar `Response`, a dict or a list; as text `package.module:name`
     its module is imported when the application starts. `dialect` chooses the error envelope: `openai`, `llama`,
     `ollama` or `detail`. `public` routes are served without an API key; `head` answers HEAD as well.
+
+    With the method `WEBSOCKET` the handler is `async def handler(socket, host)` with a `litestar.WebSocket` that it
+    accepts; listener policy has looked at it before. A `RequestError` that it raises before accepting becomes the HTTP
+    answer where the server can, else the socket is closed with 1008; what it raises later closes it with 1011.
+    `key_names` are further headers and query parameters that may carry the API key, for clients that cannot set
+    `Authorization`.
     """
 
     method: str
@@ -62,6 +68,7 @@ class Route:
     summary: str
     public: bool = False
     head: bool = False
+    key_names: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True)

@@ -1,4 +1,4 @@
-"""Ask llama.cpp or transformers, which live in another interpreter, and keep their answers.
+"""Ask llama.cpp, transformers, laya or moshi, which live in another interpreter, and keep their answers.
 
 `GOLEM_ORACLE_PYTHON` names that interpreter (extra `oracle`). Each question is one process running a script of
 tests/oracle; answers are kept in the temporary directory under a hash of the scripts, the question and the model file's
@@ -7,6 +7,7 @@ content, where there is one.
 
 from __future__ import annotations
 
+import base64
 import hashlib
 import json
 import os
@@ -79,6 +80,10 @@ class Oracle:
     def krea2(self, root: Path, part: str, **request: Any) -> dict[str, np.ndarray]:
         """Krea 2 by diffusers: parts and members as tests/oracle/diffusers_krea2.py says."""
         return self._ask("diffusers_krea2.py", {"model": str(root), "part": part, **request})
+
+    def moshi(self, checkpoint: Path, pcm: NDArray[np.float32]) -> dict[str, Any]:
+        """What moshi hears in samples at 24 kHz, whole frames of 1920: members as tests/oracle/moshi_stt.py says."""
+        return self._ask("moshi_stt.py", {"model": str(checkpoint), "pcm": base64.b64encode(pcm.tobytes()).decode()})
 
     def _ask(self, script: str, request: dict[str, Any]) -> dict[str, Any]:
         kept = self._cache / f"{script.removesuffix('.py')}-{self._key(script, request)}"

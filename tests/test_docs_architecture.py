@@ -23,6 +23,8 @@ FOLDERS += (
     "plugins/krea2/golem_host_krea2",
     "plugins/laya/golem_host_laya",
     "plugins/laya/golem_host_laya/routes",
+    "plugins/stt/golem_host_stt",
+    "plugins/stt/golem_host_stt/routes",
     "golem_host/weights",
     "plugins/chat/golem_host_chat/families",
     "plugins/chat/golem_host_chat/routes",

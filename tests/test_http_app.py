@@ -125,7 +125,7 @@ def test_a_route_of_a_plugin_that_is_not_enabled_says_how_to_have_it(tmp_path: P
 
 
 def test_the_known_routes_are_those_of_the_plugins() -> None:
-    plugins = load(["chat", "embed", "krea2"])
+    plugins = load(["chat", "embed", "krea2", "stt"])
     routes = {route.path: name for name, found in plugins.each("golem_routes") for route in found}
     own = {path for path in routes if path.startswith("/v1/images/progress")}  # no other API has it
     assert {path: name for path, name in routes.items() if path not in own} == PLUGIN_OF

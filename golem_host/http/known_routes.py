@@ -34,6 +34,8 @@ PLUGIN_OF = {
     "/rerank": "embed",
     "/reranking": "embed",
     "/v1/images/generations": "krea2",
+    "/v1/audio/transcriptions": "stt",
+    "/api/asr-streaming": "stt",
 }
 """Path to the plugin that ships with the host and serves it."""
 
@@ -43,6 +45,7 @@ ROUTES_OF_KIND = {
     "embed": "/v1/embeddings or /api/embed",
     "rerank": "/v1/rerank",
     "image": "/v1/images/generations",
+    "stt": "/v1/audio/transcriptions",
 }
 """Kind of model to the routes it is mostly asked by."""
 

@@ -10,10 +10,20 @@ from __future__ import annotations
 import asyncio
 import sys
 from collections.abc import Callable, Mapping
-from typing import Any
+from typing import Any, cast
 
 from litestar import Response
-from litestar.types import ASGIApp, HTTPReceiveMessage, HTTPScope, Message, Receive, Scope, Send
+from litestar.types import (
+    ASGIApp,
+    HTTPReceiveMessage,
+    HTTPScope,
+    Message,
+    Receive,
+    Scope,
+    Send,
+    WebSocketReceiveMessage,
+    WebSocketScope,
+)
 
 from golem_host.errors import (
     BadRequest,
@@ -31,6 +41,7 @@ from golem_host.http.keys import ApiKeys, configured_keys
 from golem_host.http.origins import OriginRule, answer_headers, preflight_headers
 from golem_host.http.progress import Requests
 from golem_host.http.requestlog import scope_note
+from golem_host.http.sockets import deny, offered_keys
 from golem_host.http.writing import text_response
 
 STRICT_BODY = 16 * 2**20
@@ -44,7 +55,8 @@ STRICT_WRITE_SECONDS = 120.0
 
 class Policy:
     """ASGI application around the routes. `public` are the paths served without a key; `dialect_of` gives the error
-    envelope of a path; `requests` is told of each request.
+    envelope of a path, `key_names` further headers and query parameters of a socket's path that may carry a key;
+    `requests` is told of each request.
 
     Reads the settings addr, listener, allow-host, cors-origin, api-key, api-key-file and max-body; raises UsageError
     for an unusable key file.
@@ -58,9 +70,11 @@ class Policy:
         public: frozenset[str],
         dialect_of: Callable[[str], str],
         requests: Requests,
+        key_names: Mapping[str, tuple[str, ...]] | None = None,
     ) -> None:
         self.app = app
         self._public = public
+        self._key_names = key_names or {}
         self._dialect_of = dialect_of
         self._strict = settings["listener"] == "strict"
         bind, allowed = settings["addr"].host, settings["allow-host"]
@@ -71,6 +85,9 @@ class Policy:
         self._requests = requests
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        if scope["type"] == "websocket":
+            await self._socket(scope, receive, send)
+            return
         if scope["type"] != "http":
             await self.app(scope, receive, send)
             return
@@ -121,6 +138,37 @@ class Policy:
 
         await self.app(scope, receive, answer.send)
 
+    async def _socket(self, scope: WebSocketScope, receive: Receive, send: Send) -> None:
+        headers = _Headers(scope)
+        with self._requests.one():
+            try:
+                if self._strict:
+                    raise BadRequest("this listener takes no WebSockets")
+                self._check_host(scope, headers)
+                origin = headers.get("origin")
+                if origin:
+                    self._check_origin(origin, headers)
+                if scope["path"] not in self._public:
+                    further = offered_keys(scope, self._key_names.get(scope["path"], ()))
+                    self._keys.check(headers.get("authorization"), headers.get("x-api-key") or further)
+            except RequestError as error:
+                scope_note(scope).error = error.message
+                await deny(scope, send, self._refusal(error, scope["path"]))
+                return
+
+            async def waiting() -> WebSocketReceiveMessage:
+                with self._requests.waiting_for_client():
+                    return cast("WebSocketReceiveMessage", await receive())
+
+            async def sending(message: Message) -> None:
+                with self._requests.waiting_for_client():
+                    await send(message)
+
+            try:
+                await self.app(scope, waiting, sending)
+            except asyncio.CancelledError:  # the server stops; nobody waits for what it says of that
+                scope_note(scope).client_left = True
+
     def _check_strict(self, scope: HTTPScope, headers: _Headers) -> None:
         if self._requests.in_progress > STRICT_REQUESTS:
             raise Unavailable(f"more than {STRICT_REQUESTS} requests are in progress")
@@ -133,7 +181,7 @@ class Policy:
         if scope["method"] == "POST" and not _json_or_upload(scope["path"], headers.get("content-type")):
             raise UnsupportedMediaType("send Content-Type: application/json")
 
-    def _check_host(self, scope: HTTPScope, headers: _Headers) -> None:
+    def _check_host(self, scope: HTTPScope | WebSocketScope, headers: _Headers) -> None:
         hosts = headers.all("host")
         if len(hosts) > 1:
             raise BadRequest("more than one Host header")
@@ -158,7 +206,7 @@ class Policy:
 class _Headers:
     """The headers of a scope by lower-case name."""
 
-    def __init__(self, scope: HTTPScope) -> None:
+    def __init__(self, scope: HTTPScope | WebSocketScope) -> None:
         self._pairs = [(name.lower(), value) for name, value in scope["headers"]]
         self.count = len(self._pairs)
         self.longest = max((len(name) + len(value) + 4 for name, value in self._pairs), default=0)

@@ -10,7 +10,7 @@ from typing import Any
 from urllib.parse import quote
 
 from litestar import Request
-from litestar.types import ASGIApp, Message, Receive, Scope, Send
+from litestar.types import ASGIApp, HTTPScope, Message, Receive, Scope, Send, WebSocketScope
 
 from golem_host.logs import REQUESTS
 from golem_host.printable import printable
@@ -21,6 +21,8 @@ CLIENT_LEFT_STATUS = 499
 """What the log shows for a request whose client left before the status line (nginx's number; never sent)."""
 
 _KEY = "golem_host.note"
+_SOCKET_STATUS = {"accept": 101, "close": 403}
+"""What a socket is answered with: switching protocols, or before that a refusal."""
 
 
 @dataclass
@@ -63,26 +65,32 @@ class RequestLog:
         self.as_json = as_json
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        if scope["type"] != "http":
+        if scope["type"] not in ("http", "websocket"):
             await self.app(scope, receive, send)
             return
+        method = scope["method"] if scope["type"] == "http" else "WEBSOCKET"
         started = time.monotonic()
         status, sent = 0, 0
 
         async def counting(message: Message) -> None:
             nonlocal status, sent
             await send(message)
-            if message["type"] == "http.response.start":
-                status = message["status"]
-            elif message["type"] == "http.response.body" and scope["method"] != "HEAD":
+            kind = message["type"].removeprefix("websocket.")
+            if kind == "http.response.start":
+                status = message["status"]  # type: ignore[typeddict-item]
+            elif kind == "http.response.body" and method != "HEAD":
                 sent += len(message.get("body", b""))
+            elif kind in _SOCKET_STATUS:
+                status = status or _SOCKET_STATUS[kind]
+            elif kind == "send":
+                sent += len(message.get("bytes") or message.get("text") or b"")
 
         note = scope_note(scope)
         try:
             await self.app(scope, receive, counting)
         finally:
             fields = {
-                "method": scope["method"],
+                "method": method,
                 "path": safe_path(scope),
                 "status": status or CLIENT_LEFT_STATUS,
                 "bytes": sent,
@@ -91,7 +99,7 @@ class RequestLog:
             log.info("%s", json_line(fields, note) if self.as_json else text_line(fields, note))
 
 
-def safe_path(scope: Scope) -> str:
+def safe_path(scope: HTTPScope | WebSocketScope) -> str:
     """The path without its query, percent-encoded wherever a character could forge or garble a line."""
     return quote(scope["path"], safe="/:@!$&'()*+,;=~-._")
 

@@ -30,15 +30,14 @@ class CausalWindows:
 
         pieces = x.reshape(len(slots), self.steps, -1)
         values = torch.from_numpy(state.values)
-        out = torch.empty(len(slots), self.steps // self.stride, self.taps * pieces.shape[-1])
+        out = torch.empty(len(slots), self.steps // self.stride, self.taps, pieces.shape[-1])
         for row, (slot, fresh) in enumerate(follow(state, slots, positions)):
             if fresh:
                 values[slot] = pieces[row, 0] if self.repeat else 0
             stream = torch.cat([values[slot], pieces[row]])
-            for at in range(self.steps // self.stride):
-                out[row, at] = stream[at * self.stride : at * self.stride + self.taps].flatten()
+            out[row] = stream.unfold(0, self.taps, self.stride).transpose(1, 2)
             values[slot] = stream[len(stream) - (self.taps - self.stride) :]
-        return out.flatten(0, 1)
+        return out.flatten(0, 1).flatten(1)
 
 
 def causal_windows(
