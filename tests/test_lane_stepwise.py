@@ -19,7 +19,7 @@ class Counting:
         self.poison: BaseException | None = None
         self.recovered = 0
 
-    def admit(self, job: Job) -> bool:
+    def admit(self, job: Job) -> bool | None:
         if job.request == "bad":
             raise BadRequest("bad request")
         if len(self.left) == self.seats:
@@ -68,6 +68,28 @@ def test_every_pass_advances_all_seats_and_the_line_moves_up() -> None:
     assert stepper.passes == [[3, 1], [3, 2], [3, 2]]
     assert all(job.end is End.DONE for job in jobs)
     assert lane.state() == {"queued": 0, "running": 0, "passes": 3}
+
+
+def test_those_whose_one_seat_is_taken_are_asked_once_a_pass_and_hold_up_nobody() -> None:
+    class Pinned(Counting):
+        asked = 0
+
+        def admit(self, job: Job) -> bool | None:
+            if isinstance(job.request, int):
+                return super().admit(job)
+            self.asked += 1
+            return None
+
+    stepper = Pinned(2)
+    lane = StepwiseLane("test", stepper, kind="test")
+    pinned = [Job("pinned") for _ in range(20)]
+    for job in (Job(3), *pinned, Job(3)):
+        lane.submit(job)
+    lane.run(0.0)
+    pinned[0].cancel()
+    lane.run(0.0)
+    assert stepper.passes == [[3, 3], [3, 3]]
+    assert stepper.asked == 20 + 19 and lane.state()["queued"] == 19
 
 
 def test_a_full_queue_refuses_and_forgets_those_that_left() -> None:

@@ -126,13 +126,12 @@ class StepwiseLane(Lane):
                 return
 
     def _seat_waiting(self) -> None:
-        passed: set[int] = set()
-        while True:
-            with self._lock:
-                self._drop_cancelled()
-                job = next((job for job in self._queue if job.id not in passed), None)
-            if job is None:
-                return
+        with self._lock:
+            self._drop_cancelled()
+            waiting = list(self._queue)
+        for job in waiting:
+            if job.cancelled:
+                continue
             try:
                 seated = self.stepper.admit(job)
             except DeviceFailed as error:
@@ -145,7 +144,6 @@ class StepwiseLane(Lane):
                 self._take(job)
                 continue
             if seated is None:
-                passed.add(job.id)
                 continue
             if not seated:
                 return

@@ -81,7 +81,6 @@ class ChatStepper:
             self._actions.append(job)  # others need not wait until its slot is free
             return True
         request: Generation = job.request
-        self._check(request)
         if any(c.job.id == request.follows and c.reading for c in self._conversations):
             return False
         self._expire()
@@ -95,6 +94,7 @@ class ChatStepper:
         )
         if choice is None:
             return None if request.extras.slot is not None else False
+        self._check(request)  # not before: one that waits is asked before every pass
         slot, keep = choice.slot, choice.start.keep
         try:
             self._prepare(choice)

@@ -349,3 +349,22 @@ def test_what_slots_do(tmp_path: Path, tiny: Path) -> None:
             assert await served.slots() == idle and served.host.registry.loaded(served.model) is None
 
     asyncio.run(scenario())
+
+
+def test_a_derived_model_shares_slots_and_tells_its_own_properties(tmp_path: Path, tiny: Path) -> None:
+    async def scenario() -> None:
+        async with serving(tmp_path, tiny) as served:
+            layer = {"model": "mine", "from": "m", "parameters": {"temperature": 0.25, "num_ctx": 256}}
+            created = await served.client.post("/api/create", json={**layer, "stream": False})
+            assert created.status_code == 200, created.text
+            await served.draw(SAVED)
+            assert (await served.client.get("/slots?model=mine")).json() == await served.slots()
+            saved = await served.client.post("/slots/0?action=save&model=mine", json={"filename": "a"})
+            assert saved.json()["n_saved"] == len(SAVED) + 11
+            assert (await served.done(0, "restore", filename="a"))["n_restored"] == len(SAVED) + 11
+            for _ in range(2):
+                told = (await served.client.get("/props?model=mine")).json()["default_generation_settings"]
+                assert told["params"]["temperature"] == 0.25 and told["n_ctx"] == 256
+                await served.host.registry.unload(served.model)
+
+    asyncio.run(scenario())
