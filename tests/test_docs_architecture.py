@@ -26,6 +26,7 @@ FOLDERS += (
     "plugins/stt/golem_host_stt",
     "plugins/stt/golem_host_stt/routes",
     "golem_host/weights",
+    "plugins/chat/golem_host_chat/constraints",
     "plugins/chat/golem_host_chat/families",
     "plugins/chat/golem_host_chat/routes",
 )

@@ -100,7 +100,9 @@ class Tokenizer:
 
     def pieces(self, *, special: bool = False) -> Iterator[bytes]:
         """What each token of the vocabulary adds to a text, by id."""
-        return (self._piece(id, special) for id in range(len(self.vocab)))
+        plain, normal = self._model.plain, int(TokenType.NORMAL)
+        each = enumerate(zip(self.vocab.types.tolist(), self.vocab.tokens(), strict=True))
+        return (plain(token) if kind == normal else self._piece(id, special) for id, (kind, token) in each)
 
     def _piece(self, id: int, special: bool) -> bytes:
         kind = self.vocab.type(id)

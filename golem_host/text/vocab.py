@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import logging
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from functools import cached_property
 
@@ -108,6 +108,10 @@ class Vocab:
         """The token as the file spells it (U+2581 for a space, or the byte alphabet). ValueError for an unknown id."""
         self.check(id)
         return self._tokens[id]
+
+    def tokens(self) -> Iterator[bytes]:
+        """Every `token`, by id."""
+        return iter(self._tokens)
 
     def text(self, id: int) -> str:
         """`token` as text, for templates and listings; bytes that are not UTF-8 become U+FFFD."""

@@ -38,14 +38,20 @@ class AnswerText:
         return self._stream.stopped
 
     def push(
-        self, token: int, piece: bytes | None, likelihood: Likelihood | None = None, *, milliseconds: float = 0.0
+        self,
+        token: int,
+        piece: bytes | None,
+        likelihood: Likelihood | None = None,
+        *,
+        whole: bool = False,
+        milliseconds: float = 0.0,
     ) -> Delta | None:
         """Take in the next token, which adds `piece` to the text (None: it ends the answer); returns what leaves now.
 
-        `milliseconds` have passed since the first token.
+        The answer ends with a token that makes it `whole`. `milliseconds` have passed since the first token.
         """
         self.drawn.append(token)
-        text = self._advance(piece, milliseconds)
+        text = self._advance(piece, whole, milliseconds)
         if text:
             self._texts.append(text)
         self._untold += text
@@ -69,7 +75,7 @@ class AnswerText:
         self._untold, self._unsent, self._unsent_ids = "", [], []
         return delta
 
-    def _advance(self, piece: bytes | None, milliseconds: float) -> str:
+    def _advance(self, piece: bytes | None, whole: bool, milliseconds: float) -> str:
         """The text that a token lets leave; sets `finish`."""
         if piece is None:
             self.finish = "stop"
@@ -80,6 +86,9 @@ class AnswerText:
         if self._stream.stopped is not None or (self._complete is not None and self._complete(text)):
             self.finish = "stop"
             return text
+        if whole:
+            self.finish = "stop"
+            return text + self._indented(self._stream.finish())
         late = self._extras.milliseconds > 0 and milliseconds > self._extras.milliseconds
         if len(self.drawn) >= self._limit or (late and "\n" in text):
             self.finish = "length"

@@ -50,6 +50,7 @@ class Conversation:
             wanted=request.extras.probs,
         )
         self._thoughts = None if request.thoughts is None else ThoughtCount(request.thoughts)
+        self._constrained = None if request.constraint is None else request.constraint.begin()
         self._answer = AnswerText(request, self._limit)
         self._token: int | None = None
         """Drawn last, if that has not been told yet."""
@@ -89,10 +90,13 @@ class Conversation:
             self._first_logits = time.monotonic()
         if self._limit > 0:
             forced = None if self._thoughts is None else self._thoughts.forced()
-            self._token = self._sampler.sample(scores, row, forced=forced)
+            mask = None if self._constrained is None else self._constrained.allowed()
+            self._token = self._sampler.sample(scores, row, forced=forced, mask=mask)
             self._sampler.accept(self._token)
             if self._thoughts is not None:
                 self._thoughts.accept(self._token, self._tokenizer.piece(self._token, special=True))
+            if self._constrained is not None:
+                self._constrained.accept(self._token)
 
     def tell(self) -> None:
         """Send what may leave of the token drawn last; end the job when the answer is over."""
@@ -102,8 +106,9 @@ class Conversation:
             return
         ends = token in self._tokenizer.vocab.end_of_generation
         piece = None if ends else self._tokenizer.piece(token, special=token in self.job.request.preserve)
+        whole = self._constrained is not None and self._constrained.finished
         passed = (time.monotonic() - (self._first_logits or 0.0)) * 1e3
-        delta = self._answer.push(token, piece, self._sampler.likelihood, milliseconds=passed)
+        delta = self._answer.push(token, piece, self._sampler.likelihood, whole=whole, milliseconds=passed)
         if delta is not None:
             self.job.emit(self._laden(delta))
         if self._answer.finish is not None:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import dataclass, field
 
+from golem_host_chat.constraints.constraint import Constraint
 from golem_host_chat.likelihoods import Likelihood, Probabilities
 from golem_host_chat.sampling_params import SamplingParams
 from golem_host_chat.thought_budget import ThoughtBudget
@@ -40,8 +41,8 @@ class Generation:
     until the slot is full; 0: only read the prompt). `reuse` lets the prompt continue from what a slot already holds.
     `follows` is the id of a job with the same prompt whose reading this one waits for (copies of one prompt); that job
     is `followed`. `preserve` holds the control tokens whose text leaves with the answer, for those who read it;
-    `thoughts` limits how long the model may think. `complete` makes, for each answer, what is told its text as it
-    leaves and says whether the answer is complete with it.
+    `thoughts` limits how long the model may think, `constraint` what the answer must look like. `complete` makes, for
+    each answer, what is told its text as it leaves and says whether the answer is complete with it.
     """
 
     prompt: list[int]
@@ -55,6 +56,7 @@ class Generation:
     extras: Extras = NO_EXTRAS
     thoughts: ThoughtBudget | None = None
     complete: Callable[[], Callable[[str], bool]] | None = None
+    constraint: Constraint | None = None
 
 
 @dataclass(frozen=True)

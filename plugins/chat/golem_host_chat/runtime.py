@@ -17,6 +17,7 @@ from golem_host.host import host_version
 from golem_host.ops import CacheType, Recording
 from golem_host.text.tokenizer import Tokenizer, tokenizer_from_gguf
 from golem_host.weights.gguf import Gguf, open_gguf
+from golem_host_chat.constraints.vocabulary import ConstraintVocabulary
 from golem_host_chat.families import family_of
 from golem_host_chat.layers import first_command, layer_count, weights, whole_cut
 from golem_host_chat.passes import Passes
@@ -58,6 +59,7 @@ class ChatRuntime:
         self._gguf = open_gguf(model.path)
         self.tokenizer, self.sampling = text_rules(self._gguf)
         self.restarts = RestartFinder(self.tokenizer)
+        self.constraints = ConstraintVocabulary(self.tokenizer)
         self.template: ChatTemplate | None = None
         self.template_fault = f"the file of model '{model.name}' has no chat template"
         """Why there is no template; chat is refused with it, completion still works."""

@@ -8,9 +8,11 @@ from functools import partial
 from itertools import dropwhile
 
 import numpy as np
+from numpy.typing import NDArray
 
 from golem_host.ops.draw import NativeDraw, native_draw
 from golem_host_chat import sampling_filters as filters
+from golem_host_chat.constraints.masking import allows, masked
 from golem_host_chat.likelihoods import Likelihood, Probabilities, of_candidates, of_model
 from golem_host_chat.sampling_draws import AdaptiveProbability, Draw, MirostatOne, MirostatTwo, Proportional
 from golem_host_chat.sampling_dry import Dry, DryRules
@@ -128,20 +130,34 @@ class Sampler:
             return AdaptiveProbability(target=params.adaptive_target, decay=params.adaptive_decay, random=self._random)
         return Proportional(self._random)
 
-    def sample(self, scores: Scores, row: int = 0, *, forced: int | None = None) -> int:
-        """A token drawn from a row of `scores`, or the one that is `forced`. Raises `SamplingError`.
+    def sample(
+        self,
+        scores: Scores,
+        row: int = 0,
+        *,
+        forced: int | None = None,
+        mask: NDArray[np.uint32] | None = None,
+    ) -> int:
+        """A token drawn from a row of `scores`, the one that is `forced`, or one of those in `mask`
+        (`constraints.masking`). Raises `SamplingError`.
 
         A few of its logits may be changed meanwhile, where they can be written; afterwards they are as they were.
         """
         best = scores.best[row]
         if best < 0:
             raise SamplingError("the model's output is not finite: no token can be drawn")
-        token = self._pick(scores, row, best) if forced is None else self._certain(forced)
+        if forced is not None:
+            token = self._certain(forced)
+        elif mask is None or (self._takes_best and best not in self._biased and allows(mask, best)):
+            token = self._pick(scores, row)
+        else:
+            token = self._pick(masked(scores, row, mask), 0)
         if self._wanted is not None and not self._wanted.after:
             self.likelihood = of_model(scores, row, token, self._wanted.top)
         return token
 
-    def _pick(self, scores: Scores, row: int, best: int) -> int:
+    def _pick(self, scores: Scores, row: int) -> int:
+        best = scores.best[row]
         if self._takes_best and best not in self._biased:
             return self._certain(best)
         if self._native is not None and not self._biased and not self._tells_left:

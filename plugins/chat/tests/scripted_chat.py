@@ -23,6 +23,7 @@ from golem_host.testing.tiny import tiny_gguf
 from golem_host.text.tokenizer import tokenizer_from_gguf
 from golem_host.weights.gguf import open_gguf
 from golem_host_chat.answer_text import AnswerText
+from golem_host_chat.constraints.vocabulary import ConstraintVocabulary
 from golem_host_chat.generation import Completion, Generation, Progress, Timings
 from golem_host_chat.likelihoods import Likelihood
 from golem_host_chat.model import ChatModel
@@ -171,6 +172,7 @@ class ScriptedRuntime:
             self.tokenizer = tokenizer_from_gguf(gguf)
             source = gguf.string("tokenizer.chat_template", None)
         self.restarts = RestartFinder(self.tokenizer)
+        self.constraints = ConstraintVocabulary(self.tokenizer)
         vocab = self.tokenizer.vocab
         bos = "" if vocab.bos is None else vocab.text(vocab.bos)
         eos = "" if vocab.eos is None else vocab.text(vocab.eos)

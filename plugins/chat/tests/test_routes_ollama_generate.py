@@ -88,7 +88,7 @@ def test_raw(tmp_path: Path, architecture: str) -> None:
         for more in ({"system": "x"}, {"template": "x"}, {"context": [1]}):
             response = await ask(served, raw=True, **more)
             assert response.status_code == 400
-            assert response.json() == {"error": "raw mode does not support template, system, or context"}
+            assert response.json() == {"error": "raw mode does not support template, system, context, or format"}
         assert (await ask(served, raw=True, system="", context=[], template=None)).status_code == 200
 
     run(tmp_path, scenario, architecture=architecture)
@@ -181,7 +181,8 @@ def test_refusals(tmp_path: Path) -> None:
             ({"suffix": "x"}, "does not support insert"),
             ({"template": "{{ .Prompt }}"}, "template"),
             ({"images": ["aGk="]}, "images"),
-            ({"format": "json"}, "format"),
+            ({"format": []}, "format"),
+            ({"format": "json", "raw": True}, "raw mode does not support"),
             ({"width": 512}, "width"),
             ({"prompt": 3}, "prompt"),
             ({"system": []}, "system"),

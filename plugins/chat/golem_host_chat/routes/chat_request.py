@@ -10,7 +10,6 @@ from golem_host.http.fields import Fields
 from golem_host_chat.routes.chat_prompt import Framing, Prompt, conversation_prompt, render_conversation
 from golem_host_chat.routes.choices import Draw
 from golem_host_chat.routes.context_limit import tokenizable
-from golem_host_chat.routes.drawing_rules import takes_long
 from golem_host_chat.routes.openai_fields import SharedFields, draw_of, shared_fields
 from golem_host_chat.routes.thinking import openai_thinking, reasoning_apart, reasoning_budget
 from golem_host_chat.routes.token_probabilities import of_chat
@@ -47,7 +46,7 @@ class ChatRequest:
     @property
     def takes_long(self) -> bool:
         """Whether `draw` may take long, however short the request."""
-        return takes_long(self.fields)
+        return self.shared.takes_long
 
     def prompt(self, runtime: ChatRuntime) -> Prompt:
         """Its prompt on this model; raises as `conversation_prompt`."""

@@ -12,6 +12,7 @@ from litestar import Request
 from golem_host.http.disconnect import result_or_disconnect
 from golem_host.lanes.job import Job
 from golem_host.lanes.lane import Lane
+from golem_host_chat.constraints.constraint import Constraint
 from golem_host_chat.generation import NO_EXTRAS, Extras, Generation, Progress
 from golem_host_chat.routes.reading import PLAIN, AnswerReader, Ending, Piece, Reading
 from golem_host_chat.sampling_params import SamplingParams
@@ -25,7 +26,7 @@ class Draw:
 
     `context` are the positions prompt and answer may take, None for the slot's.
     Copies of one prompt read it once. With a seed, copy i uses seed + i: copies differ, and each can be had again.
-    `reading` says what the answers are made of.
+    `reading` says what the answers are made of, `constraint` what they must look like.
     """
 
     prompts: list[list[int]]
@@ -37,6 +38,7 @@ class Draw:
     reading: Reading = PLAIN
     extras: Extras = NO_EXTRAS
     context: int | None = None
+    constraint: Constraint | None = None
 
     def jobs(self) -> list[Job[Generation]]:
         """One job per choice, in the order of the choices' indexes."""
@@ -57,6 +59,7 @@ class Draw:
                         extras=self.extras,
                         thoughts=self.reading.budget,
                         complete=self.reading.watch if self.reading.single else None,
+                        constraint=self.constraint,
                     )
                 )
                 first = first or job

@@ -10,7 +10,6 @@ from golem_host.http.body import read_json
 from golem_host.http.fields import Fields
 from golem_host.http.off_loop import off_loop
 from golem_host_chat.routes.choices import Choices
-from golem_host_chat.routes.drawing_rules import takes_long
 from golem_host_chat.routes.llama_answer import Asked, NativeAnswer
 from golem_host_chat.routes.openai_fields import draw_of, require_queue
 from golem_host_chat.routes.prompt_shapes import prompt_segments, prompt_tokens
@@ -38,7 +37,7 @@ async def completion(request: Request[Any, Any, Any], host: Host) -> Response[by
                     runtime,
                     [prompt_tokens(runtime.tokenizer, segments, runtime.context) for segments in prompts],
                 ),
-                long=takes_long(fields),
+                long=asked.shared.takes_long,
             )
         choices = Choices(runtime.lane, draw)
         held = host.registry.use(model, asked.shared.keep_alive)

@@ -15,7 +15,6 @@ from golem_host.http.requestlog import log_note
 from golem_host.text.infill import InfillTokens
 from golem_host.text.tokenizer import Tokenizer
 from golem_host_chat.routes.choices import Choices
-from golem_host_chat.routes.drawing_rules import takes_long
 from golem_host_chat.routes.llama_answer import Asked, NativeAnswer
 from golem_host_chat.routes.openai_fields import draw_of
 from golem_host_chat.routes.prompt_shapes import Segment, prompt_segments
@@ -102,7 +101,7 @@ async def infill(request: Request[Any, Any, Any], host: Host) -> Response[bytes]
             raise NotSupported("Infill is not supported by this model: prefix, suffix or middle token is missing.")
         with runtime.lane.arriving():
             draw, left_out = await off_loop(
-                request, lambda: _draw(fields, asked, wanted, runtime, marks), long=takes_long(fields)
+                request, lambda: _draw(fields, asked, wanted, runtime, marks), long=asked.shared.takes_long
             )
         if left_out:
             log_note(request).extra["infill tokens left out"] = left_out

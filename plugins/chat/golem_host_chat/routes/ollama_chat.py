@@ -48,7 +48,9 @@ async def chat(request: Request[Any, Any, Any], host: Host) -> Response[bytes] |
         runtime = cast("ChatRuntime", used)
         reply.loaded()
         with runtime.lane.arriving():
-            draw, dropped = await off_loop(request, lambda: _prepare(shared, framing, runtime, messages))
+            draw, dropped = await off_loop(
+                request, lambda: _prepare(shared, framing, runtime, messages), long=shared.takes_long
+            )
         if dropped:
             log.info("%s: a conversation was too long; its oldest %d messages were left out", model.name, dropped)
             log_note(request).extra["messages left out"] = dropped
@@ -68,7 +70,7 @@ def _prepare(shared: SharedFields, framing: Framing, runtime: ChatRuntime, messa
         truncate=shared.truncate,
     )
     prompt = fitted.prompt
-    return shared.options.draw(runtime, prompt.tokens, prompt.reading, shared.probs), fitted.dropped
+    return shared.draw(runtime, prompt.tokens, prompt.reading), fitted.dropped
 
 
 def _messages(fields: Fields) -> list[Any]:

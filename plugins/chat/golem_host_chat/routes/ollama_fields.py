@@ -3,18 +3,24 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
-from typing import Any
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING, Any
 
 from golem_host.http.fields import Fields
 from golem_host.http.keep_alive import parse_keep_alive
 from golem_host.registry import KeepAlive
 from golem_host_chat.likelihoods import Probabilities
 from golem_host_chat.routes.chat_prompt import Framing
+from golem_host_chat.routes.choices import Draw
+from golem_host_chat.routes.constraint_fields import AskedConstraint, ollama_constraint
 from golem_host_chat.routes.ollama_options import Options, read_options
+from golem_host_chat.routes.reading import Reading
 from golem_host_chat.routes.thinking import ollama_thinking
 from golem_host_chat.routes.token_probabilities import of_ollama
 from golem_host_chat.routes.tools import NO_TOOLS, Tooling
+
+if TYPE_CHECKING:
+    from golem_host_chat.runtime import ChatRuntime
 
 
 @dataclass(frozen=True)
@@ -29,6 +35,17 @@ class SharedFields:
     thinking: bool | None
     template_variables: Mapping[str, Any]
     probs: Probabilities | None
+    constraint: AskedConstraint | None
+
+    @property
+    def takes_long(self) -> bool:
+        """Whether `draw` may take long, however short the request."""
+        return self.constraint is not None
+
+    def draw(self, runtime: ChatRuntime, prompt: list[int], reading: Reading) -> Draw:
+        """What to draw after `prompt`, which fits; raises as `Options.draw` and `AskedConstraint.compile`."""
+        draw = self.options.draw(runtime, prompt, reading, self.probs)
+        return draw if self.constraint is None else replace(draw, constraint=self.constraint.compile(runtime))
 
     def framing(self, tooling: Tooling = NO_TOOLS) -> Framing:
         return Framing(thinking=self.thinking, kwargs=self.template_variables, tooling=tooling)
@@ -48,4 +65,5 @@ def shared_fields(fields: Fields) -> SharedFields:
         thinking=thinking,
         template_variables=template_variables,
         probs=of_ollama(fields),
+        constraint=ollama_constraint(fields),
     )

@@ -15,7 +15,7 @@ from golem_host.http.off_loop import off_loop
 from golem_host.http.requestlog import log_note
 from golem_host_chat.generation import Completion
 from golem_host_chat.routes.chat_prompt import Prompt, conversation_prompt
-from golem_host_chat.routes.choices import Choices
+from golem_host_chat.routes.choices import Choices, Draw
 from golem_host_chat.routes.context_limit import encode_within
 from golem_host_chat.routes.ollama_answer import respond
 from golem_host_chat.routes.ollama_bodies import Reply, generate_part
@@ -61,8 +61,7 @@ async def generate(request: Request[Any, Any, Any], host: Host) -> Response[byte
         runtime = cast("ChatRuntime", used)
         reply.loaded()
         with runtime.lane.arriving():
-            prompt, dropped = await off_loop(request, lambda: _prompt(asked, shared, runtime))
-            draw = shared.options.draw(runtime, prompt.tokens, prompt.reading, shared.probs)
+            draw, dropped = await off_loop(request, lambda: _prepare(asked, shared, runtime), long=shared.takes_long)
         if dropped:
             log.info(
                 "%s: a prompt was too long; the oldest %d tokens of its context were left out", model.name, dropped
@@ -72,7 +71,7 @@ async def generate(request: Request[Any, Any, Any], host: Host) -> Response[byte
         choices = Choices(runtime.lane, draw)
 
         def further(completion: Completion) -> dict[str, Any]:
-            return {} if asked.raw else {"context": [*prompt.tokens, *completion.tokens]}
+            return {} if asked.raw else {"context": [*draw.prompts[0], *completion.tokens]}
 
         held = host.registry.use(model, shared.keep_alive)
         return await respond(request, choices, reply, held, tokens, stream=shared.stream, further=further)
@@ -85,9 +84,15 @@ def _asked(fields: Fields) -> _Asked:
         raw=fields.boolean("raw", False),
         context=fields.array("context") or [],
     )
-    if asked.raw and (asked.system or asked.context or fields.value("template")):
-        raise BadRequest("raw mode does not support template, system, or context", param="raw")
+    if asked.raw and (asked.system or asked.context or fields.value("template") or fields.value("format")):
+        raise BadRequest("raw mode does not support template, system, context, or format", param="raw")
     return asked
+
+
+def _prepare(asked: _Asked, shared: SharedFields, runtime: ChatRuntime) -> tuple[Draw, int]:
+    """What to draw, and how many of the context's tokens were left out."""
+    prompt, dropped = _prompt(asked, shared, runtime)
+    return shared.draw(runtime, prompt.tokens, prompt.reading), dropped
 
 
 def _prompt(asked: _Asked, shared: SharedFields, runtime: ChatRuntime) -> tuple[Prompt, int]:

@@ -12,7 +12,6 @@ from golem_host.http.fields import Fields
 from golem_host.http.off_loop import off_loop
 from golem_host_chat.routes.choices import Choices, Draw
 from golem_host_chat.routes.context_limit import encode_within
-from golem_host_chat.routes.drawing_rules import takes_long
 from golem_host_chat.routes.llama_infill import between
 from golem_host_chat.routes.openai_answer import Answer
 from golem_host_chat.routes.openai_bodies import Envelope
@@ -43,7 +42,7 @@ async def completions(request: Request[Any, Any, Any], host: Host) -> Response[b
         require_queue(len(prompts), shared, runtime)
         with runtime.lane.arriving():
             draw, shape = await off_loop(
-                request, lambda: _prepare(fields, shared, runtime, prompts, echo, suffix), long=takes_long(fields)
+                request, lambda: _prepare(fields, shared, runtime, prompts, echo, suffix), long=shared.takes_long
             )
         envelope = Envelope(
             prefix="cmpl-", kind="text_completion", chunk_kind="text_completion", model=model.name, version=host.version

@@ -14,8 +14,9 @@ from golem_host.registry import KeepAlive
 from golem_host_chat.generation import Extras
 from golem_host_chat.likelihoods import Probabilities
 from golem_host_chat.routes.choices import Draw
+from golem_host_chat.routes.constraint_fields import AskedConstraint, openai_constraint
 from golem_host_chat.routes.context_limit import require_room
-from golem_host_chat.routes.drawing_rules import sampling_of
+from golem_host_chat.routes.drawing_rules import sampling_of, takes_long
 from golem_host_chat.routes.reading import PLAIN, Reading
 from golem_host_chat.routes.stop_strings import stop_strings
 
@@ -40,11 +41,15 @@ class SharedFields:
     keep_alive: KeepAlive
     extras: Extras
     ping_seconds: float | None
+    constraint: AskedConstraint | None
+    takes_long: bool
+    """Whether a draw may take long to prepare, however short the request."""
 
 
 def shared_fields(fields: Fields, probs: Callable[[Fields], Probabilities | None]) -> SharedFields:
     """Read them; `probs` reads which probabilities are wanted. Raises `BadRequest` naming the field at fault."""
     options = Fields(fields.object("stream_options") or {}, "stream_options.")
+    constraint = openai_constraint(fields)
     return SharedFields(
         model=fields.string("model"),
         stream=fields.boolean("stream", False),
@@ -57,6 +62,8 @@ def shared_fields(fields: Fields, probs: Callable[[Fields], Probabilities | None
         keep_alive=parse_keep_alive(fields.value("keep_alive")),
         extras=_extras(fields, probs(fields)),
         ping_seconds=_ping_seconds(fields),
+        constraint=constraint,
+        takes_long=constraint is not None or takes_long(fields),
     )
 
 
@@ -87,6 +94,7 @@ def draw_of(
         reading=reading,
         extras=shared.extras,
         context=runtime.context if runtime.context < runtime.slot_context else None,
+        constraint=None if shared.constraint is None else shared.constraint.compile(runtime),
     )
 
 

@@ -21,16 +21,12 @@ class Unserved:
 
 
 _TOOLS = "it is called tools and tool_choice now"
-_CONSTRAINED = "answers are free text"
 _OWN_SHAPE = "it belongs to llama-server's own answer format"
 _SHIFT = "the context never shifts; an answer that fills it ends with 'length'"
 _INSERT = "this model does not support insert"
 _PICTURES = "this route draws text, not pictures"
 
 NATIVE = (
-    Unserved("grammar", _CONSTRAINED, ("",)),
-    Unserved("json_schema", _CONSTRAINED),
-    Unserved("response_format", _CONSTRAINED, ({"type": "text"},)),
     Unserved("lora", "there are no adapters", ([],)),
     Unserved("n_keep", _SHIFT, (0,)),
     Unserved("n_discard", _SHIFT, (0,)),
@@ -64,10 +60,7 @@ TRANSLATED = (
 )
 """On routes that are answered as chats but write no such thing: `/v1/responses` and `/v1/messages`."""
 
-OLLAMA = (
-    Unserved("format", _CONSTRAINED, ("",)),
-    Unserved("_debug_render_only", "prompts are rendered to be answered", (False,)),
-)
+OLLAMA = (Unserved("_debug_render_only", "prompts are rendered to be answered", (False,)),)
 """On both `/api` routes."""
 
 OLLAMA_GENERATE = (
