@@ -13,7 +13,7 @@ from golem_host_chat.formats.choice import FORMATS
 from golem_host_chat.formats.function_tags import QWEN
 from golem_host_chat.formats.gemma4 import GEMMA4
 from golem_host_chat.formats.llama3 import LLAMA3
-from golem_host_chat.formats.mistral import MISTRAL
+from golem_host_chat.formats.mistral import MISTRAL, MISTRAL_IDS, MISTRAL_LIST
 from golem_host_chat.formats.tagged_json import HERMES, TaggedJson
 from golem_host_chat.generation import Completion, Timings
 from golem_host_chat.messages import prepare_messages
@@ -250,8 +250,8 @@ KNOWN: dict[str, CallFormat] = {
     "meta-llama-Llama-3.1-8B-Instruct": LLAMA3,
     "meta-llama-Llama-3.2-3B-Instruct": LLAMA3,
     "meta-llama-Llama-3.3-70B-Instruct": LLAMA3,
-    "mistralai-Mistral-Nemo-Instruct-2407": MISTRAL,
-    "Mistral-Small-3.2-24B-Instruct-2506": MISTRAL,
+    "mistralai-Mistral-Nemo-Instruct-2407": MISTRAL_LIST,
+    "Mistral-Small-3.2-24B-Instruct-2506": MISTRAL_IDS,
     "mistralai-Ministral-3-14B-Reasoning-2512": MISTRAL,
     "unsloth-mistral-Devstral-Small-2507": MISTRAL,
 }

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 import pytest
 
-from golem_host_chat.formats.base import Call, Tools
+from golem_host_chat.formats.base import Call, Tools, Writer
 from golem_host_chat.formats.cursor import Cursor, Step
 from golem_host_chat.formats.thoughts import THOUGHTS
 from golem_host_chat.generation import Completion, Timings
@@ -30,6 +30,9 @@ class Numbers:
         numbers = yield from cursor.json()
         yield from cursor.expect("</call>")
         return [Call("numbers", json.dumps(numbers), id="call_1")]
+
+    def grammar(self, write: Writer, tools: Tools, *, several: bool) -> str:
+        return write.text("<call>[1]</call>")
 
 
 def ending(reading: Reading, text: str, finish: str = "stop", cut: int | None = None) -> Ending:

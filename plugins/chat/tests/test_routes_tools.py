@@ -10,6 +10,9 @@ from typing import Any
 
 import pytest
 
+from constraint_checks import Masks
+from golem_host.text.tokenizer import tokenizer_from_gguf
+from golem_host.weights.gguf import open_gguf
 from scripted_chat import Script, Served, json_lines, serving, sse_events
 from tool_template import TIME, TOOL_TEMPLATE, WEATHER
 
@@ -143,6 +146,51 @@ def test_what_is_no_call_stays_text(tmp_path: Path) -> None:
     run(tmp_path, scenario)
 
 
+COLD = '{"answer": "cold"}'
+FITS: list[tuple[dict[str, Any], list[str], list[str]]] = [
+    ({"tool_choice": "required"}, [OSLO, NOW, OSLO + NOW], ["", "It is cold.", COLD]),
+    ({"tool_choice": "required", "parallel_tool_calls": False}, [OSLO, NOW], ["", OSLO + NOW]),
+    ({"tool_choice": {"type": "function", "function": {"name": "get_time"}}}, [NOW], [OSLO, NOW + NOW]),
+    ({"response_format": {"type": "json_object"}}, [COLD, OSLO, OSLO + NOW], ["", "It is cold.", COLD + OSLO]),
+    ({"response_format": {"type": "json_object"}, "tools": []}, [COLD], [OSLO, f"winter</think>{COLD}"]),
+    (
+        {"tool_choice": "required", "chat_template_kwargs": {"enable_thinking": True}},
+        [f"winter\n</think>\n\n{OSLO}", f"</think>{NOW}"],
+        [OSLO, "winter</think>cold"],
+    ),
+    (
+        {"response_format": {"type": "json_object"}, "reasoning_effort": "high", "tools": None},
+        [f"winter\n</think>\n\n{COLD}"],
+        [COLD, f"winter</think>{OSLO}"],
+    ),
+]
+
+
+@pytest.mark.parametrize(("fields", "fitting", "others"), FITS)
+def test_choices_constrain(tmp_path: Path, fields: dict[str, Any], fitting: list[str], others: list[str]) -> None:
+    async def scenario(served: Served) -> None:
+        await answer(served, OPENAI, "nothing", **fields)
+        constraint = served.model.asked[-1].constraint
+        assert constraint is not None
+        with open_gguf(served.model.path) as gguf:
+            masks = Masks(tokenizer_from_gguf(gguf))
+        assert [masks.fits(constraint, text) for text in fitting] == [True] * len(fitting)
+        assert [masks.fits(constraint, text) for text in others] == [False] * len(others)
+
+    run(tmp_path, scenario)
+
+
+def test_no_constraint_unasked(tmp_path: Path) -> None:
+    async def scenario(served: Served) -> None:
+        for path in (OPENAI, OLLAMA):
+            await answer(served, path, "nothing")
+            assert served.model.asked[-1].constraint is None
+        await answer(served, OLLAMA, "nothing", format="json")
+        assert served.model.asked[-1].constraint is not None
+
+    run(tmp_path, scenario)
+
+
 def test_one_call_at_most(tmp_path: Path) -> None:
     async def scenario(served: Served) -> None:
         body = {"messages": user("two"), "tools": [WEATHER, TIME], "parallel_tool_calls": False}
@@ -236,6 +284,13 @@ REFUSED: list[tuple[dict[str, Any], str]] = [
 ]
 CHOICES: list[tuple[dict[str, Any], str]] = [
     ({"tool_choice": "any"}, "tool_choice"),
+    ({"tool_choice": {}}, "tool_choice.type"),
+    ({"tool_choice": {"type": "custom"}}, "tool_choice.type"),
+    ({"tool_choice": {"type": "function"}}, "tool_choice"),
+    ({"tool_choice": {"type": "function", "function": {"name": "other"}}}, "tool_choice"),
+    ({"tool_choice": {"type": "function", "function": {"name": 7}}}, "tool_choice.function.name"),
+    ({"tool_choice": "required", "tools": [{"function": {"name": "f", "parameters": {"not": {}}}}]}, "tools"),
+    ({"tool_choice": "required", "response_format": {"type": "json_object"}}, "response_format"),
     ({"tool_choice": 7}, "tool_choice"),
     ({"tool_choice": "required", "tools": []}, "tool_choice"),
     ({"parallel_tool_calls": "no"}, "parallel_tool_calls"),

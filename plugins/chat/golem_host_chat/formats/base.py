@@ -88,6 +88,32 @@ def _finite(text: str) -> float:
     return value
 
 
+class Writer(Protocol):
+    """Writes the parts of a grammar: each method returns an expression, to be put one after the other, into brackets,
+    or apart by `|`.
+    """
+
+    def text(self, text: str) -> str:
+        """This text, control tokens among it as such."""
+        ...
+
+    def until(self, end: str) -> str:
+        """Any text up to the first `end`, and that."""
+        ...
+
+    def pattern(self, regex: str) -> str:
+        """A text that the regular expression takes whole."""
+        ...
+
+    def json(self, schema: Mapping[str, Any]) -> str:
+        """A JSON text that fits the schema; raises `ValueError` for one that cannot be enforced."""
+        ...
+
+    def rule(self, body: str, name: str = "") -> str:
+        """A name for an expression, which may contain the `name` it is given; the same one again is not made anew."""
+        ...
+
+
 class CallFormat(Protocol):
     """One notation of calls."""
 
@@ -117,4 +143,8 @@ class CallFormat(Protocol):
         Yields when more text is needed and returns at the end of the last call that belongs to this opener. Raises
         `Malformed`. What it returns depends on the text alone, not on how it was cut.
         """
+        ...
+
+    def grammar(self, write: Writer, tools: Tools, *, several: bool) -> str:
+        """What an answer looks like that calls one of `tools`, or with `several` one or more of them."""
         ...

@@ -12,8 +12,9 @@ from golem_host_chat.formats.cursor import Cursor, Step
 from golem_host_chat.formats.function_tags import QWEN, SEED
 from golem_host_chat.formats.gemma4 import GEMMA4
 from golem_host_chat.formats.llama3 import LLAMA3
-from golem_host_chat.formats.mistral import MISTRAL
-from golem_host_chat.formats.tagged_json import HERMES, TaggedJson, calls_of
+from golem_host_chat.formats.mistral import MISTRAL, MISTRAL_IDS, MISTRAL_LIST
+from golem_host_chat.formats.tagged_json import ARGUMENTS as ARGUMENT_KEYS
+from golem_host_chat.formats.tagged_json import HERMES, NAMES, TaggedJson, calls_of
 from golem_host_chat.formats.thoughts import Thought
 
 FORMATS: tuple[CallFormat, ...] = (GEMMA4, QWEN, SEED, MISTRAL, HERMES, LLAMA3)
@@ -41,6 +42,8 @@ def find_format(show: Show, called: Mapping[str, Any], thought: Thought | None) 
     before, _, ending = plain.rpartition(_CONTENT)
     answer = calling[_shared(before, calling) :]
     known = next((format for format in FORMATS if _reads_back(format, answer, thought)), None)
+    if known is MISTRAL:
+        return MISTRAL_IDS if "[CALL_ID]" in answer else MISTRAL_LIST if "[ARGS]" not in answer else MISTRAL
     return known or _own_tags(answer, ending, thought)
 
 
@@ -62,7 +65,11 @@ def _own_tags(answer: str, ending: str, thought: Thought | None) -> TaggedJson |
             closer = answer[cursor.at :]
             closer = closer[: len(closer) - _shared_end(closer, ending)].strip()
             tag = _TAG.match(closer)
-            return TaggedJson(opener, tag[0] if tag else closer) if opener else None
+            if not opener:
+                return None
+            shown = answer[found.start() : cursor.at]
+            name, arguments = (next(key for key in keys if f'"{key}"' in shown) for keys in (NAMES, ARGUMENT_KEYS))
+            return TaggedJson(opener, tag[0] if tag else closer, name, arguments, listed=shown[0] == "[")
     return None
 
 

@@ -12,12 +12,16 @@ VALUE
 from __future__ import annotations
 
 import re
+from collections.abc import Mapping
 from dataclasses import dataclass
+from typing import Any
 
-from golem_host_chat.formats.base import Call, Malformed, Tools
+from golem_host_chat.formats.base import Call, Malformed, Tools, Writer
 from golem_host_chat.formats.cursor import Cursor, Step
-from golem_host_chat.formats.tag_values import value_of
+from golem_host_chat.formats.tag_values import texts_of, types_of, value_of
+from golem_host_chat.formats.tagged_json import SPACES
 
+LINE = "\n"
 _NAME = re.compile(r"[^<>\s]+")
 
 
@@ -95,6 +99,35 @@ class FunctionTags:
                 return text.removeprefix("\n").removesuffix("\n") if self.own_lines else text
             cursor.at = after
             text += "</parameter>"
+
+    def grammar(self, write: Writer, tools: Tools, *, several: bool) -> str:
+        functions = [
+            f"{write.text(f'<function={name}>{LINE}')} {self._parameters(write, schema)}"
+            for name, schema in tools.items()
+        ]
+        function = write.rule(" | ".join(functions))
+        begin, end = write.text(self.opener + LINE), write.text(f"</function>{LINE}{self.closer}")
+        call = write.rule(f"{begin} {function} {end}")
+        return f"{call} ({write.pattern(SPACES)} {call})*" if several else call
+
+    def _parameters(self, write: Writer, schema: Mapping[str, Any]) -> str:
+        """All required parameters and any of the others, in the order of the schema."""
+        line = LINE if self.own_lines else ""
+        properties, required = schema.get("properties") or {}, schema.get("required") or ()
+        shared = {name: schema[name] for name in ("$defs", "definitions") if name in schema}
+        parts = []
+        for key, wanted in properties.items():
+            end = f"{line}</parameter>{LINE}"
+            types = types_of(wanted)
+            if texts := texts_of(wanted):
+                value = f"({' | '.join(map(write.text, texts))}) {write.text(end)}"
+            elif types and "string" not in types:
+                value = f"{write.json({**wanted, **shared})} {write.text(end)}"
+            else:
+                value = write.until(end)
+            part = write.rule(f"{write.text(f'<parameter={key}>{line}')} {value}")
+            parts.append(part if key in required else f"{part}?")
+        return " ".join(parts)
 
 
 QWEN = FunctionTags("<tool_call>", "</tool_call>")

@@ -3,17 +3,28 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from golem_host_chat.formats.base import MAX_DEPTH, Call, Malformed, Tools, parse_json
+from golem_host_chat.formats.base import MAX_DEPTH, Call, Malformed, Tools, Writer, parse_json
 from golem_host_chat.formats.cursor import Cursor, Step
+from golem_host_chat.formats.tag_values import texts_of, types_of
 
 _OPENER, _CLOSER, _QUOTE = "<|tool_call>", "<tool_call|>", '<|"|>'
 TURN_BEGIN, TURN_END = "<|turn>model\n", "<turn|>\n"
 _NAME = re.compile(r"[^{}\s]+")
 _KEY = re.compile(r"[^:{}\[\],\s]+")
 _WORD = re.compile(r"[^,{}\[\]\s]+")
+_BARE_KEY = r"[A-Za-z_][A-Za-z0-9_]*"
+_INTEGER = r"-?(0|[1-9][0-9]{0,17})"
+_KINDS = {
+    "boolean": "true|false",
+    "integer": _INTEGER,
+    "null": "null",
+    "number": _INTEGER + r"(\.[0-9]{1,17})?",
+}
+"""How values of these types are written."""
 _WORDS = {"None": None, "True": True, "False": False}
 """How the template's own language spells some values."""
 
@@ -39,6 +50,60 @@ class Gemma4:
         if not (yield from cursor.takes(_CLOSER)) and not (yield from cursor.at_end()):
             raise Malformed
         return [Call.of(name, arguments)]
+
+    def grammar(self, write: Writer, tools: Tools, *, several: bool) -> str:
+        calls = [
+            f"{write.text(f'{_OPENER}call:{name}')} {_object(write, schema)} {write.text(_CLOSER)}"
+            for name, schema in tools.items()
+        ]
+        call = write.rule(" | ".join(calls))
+        return f"{call}+" if several else call
+
+
+def _object(write: Writer, schema: Mapping[str, Any]) -> str:
+    """Members in the order of their keys: all that are required and any of the others."""
+    properties, required = schema.get("properties") or {}, schema.get("required") or ()
+    if not properties and schema.get("additionalProperties") is not False:
+        return _anything(write) if schema.get("type") != "object" or schema.get("additionalProperties") else '"{}"'
+    first, later = '""', '""'
+    for key in sorted(properties, reverse=True):
+        member = f"{write.text(f'{key}:')} {_written(write, properties[key])}"
+        one, other = f"{member} {later}", f"{write.text(',')} {member} {later}"
+        first = write.rule(one if key in required else f"{one} | {first}")
+        later = write.rule(other if key in required else f"{other} | {later}")
+    return f"{write.text('{')} {first} {write.text('}')}"
+
+
+def _written(write: Writer, schema: Any) -> str:
+    """A value of the schema's type; its other keywords are not enforced within this notation."""
+    kinds = types_of(schema)
+    if texts := texts_of(schema):
+        return "(" + " | ".join(f"{write.text(_QUOTE + text + _QUOTE)}" for text in texts) + ")"
+    if not kinds or not kinds <= _KINDS.keys() | {"array", "object", "string"}:
+        return _anything(write)
+    written = [write.pattern(_KINDS[kind]) for kind in sorted(kinds) if kind in _KINDS]
+    if "string" in kinds:
+        written.append(_text(write))
+    if "array" in kinds:
+        item = _written(write, schema.get("items"))
+        written.append(f"{write.text('[')} ({item} ({write.text(',')} {item})*)? {write.text(']')}")
+    if "object" in kinds:
+        written.append(_object(write, schema))
+    return "(" + " | ".join(written) + ")"
+
+
+def _text(write: Writer) -> str:
+    return f"{write.text(_QUOTE)} {write.until(_QUOTE)}"
+
+
+def _anything(write: Writer) -> str:
+    """Any value of the notation."""
+    name, comma = "gemma4_value", write.text(",")
+    member = f"{write.pattern(_BARE_KEY)} {write.text(':')} {name}"
+    plain = " | ".join(write.pattern(pattern) for pattern in _KINDS.values())
+    items = f"{write.text('[')} ({name} ({comma} {name})*)? {write.text(']')}"
+    members = f"{write.text('{')} ({member} ({comma} {member})*)? {write.text('}')}"
+    return write.rule(f"{plain} | {_text(write)} | {items} | {members}", name)
 
 
 def _members(cursor: Cursor, depth: int) -> Step[dict[str, Any]]:

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from golem_host_chat.formats.base import Call, Malformed, Tools
+from golem_host_chat.formats.base import Call, Malformed, Tools, Writer
 from golem_host_chat.formats.cursor import Cursor, Step
-from golem_host_chat.formats.tagged_json import calls_of
+from golem_host_chat.formats.tagged_json import calls_of, one_of
 
 _TAG = "<|python_tag|>"
 
@@ -35,6 +35,9 @@ class Llama3:
             if not (yield from cursor.takes(";")):
                 cursor.at = end
                 return calls
+
+    def grammar(self, write: Writer, tools: Tools, *, several: bool) -> str:
+        return one_of(write, tools, "name", "parameters")  # the template shows one call at most
 
 
 LLAMA3 = Llama3()

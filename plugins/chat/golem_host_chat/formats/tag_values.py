@@ -18,7 +18,7 @@ def value_of(text: str, parameters: Mapping[str, Any], key: str) -> Any:
     true, false, null, lists and objects, else the text.
     """
     properties = parameters.get("properties")
-    types = _types(properties.get(key)) if isinstance(properties, dict) else set()
+    types = types_of(properties.get(key)) if isinstance(properties, dict) else set()
     if types == {"string"}:
         return text
     try:
@@ -39,7 +39,7 @@ def _kinds(value: Any) -> set[str]:
     return {"array" if isinstance(value, list) else "object"}
 
 
-def _types(schema: Any, depth: int = 0) -> set[str]:
+def types_of(schema: Any, depth: int = 0) -> set[str]:
     """The JSON types a schema allows, as far as it says."""
     if not isinstance(schema, dict) or depth > 8:
         return set()
@@ -51,8 +51,14 @@ def _types(schema: Any, depth: int = 0) -> set[str]:
             found = {"string"}
     for name in ("anyOf", "oneOf", "allOf"):
         for choice in schema.get(name) or ():
-            found |= _types(choice, depth + 1)
+            found |= types_of(choice, depth + 1)
     return found
+
+
+def texts_of(schema: Any) -> list[str]:
+    """The texts that are allowed, where the schema lists them."""
+    listed = schema.get("enum", [schema["const"]] if "const" in schema else []) if isinstance(schema, dict) else []
+    return listed if isinstance(listed, list) and all(isinstance(value, str) for value in listed) else []
 
 
 def _python_value(text: str) -> Any:

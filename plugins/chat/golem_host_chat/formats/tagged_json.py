@@ -2,14 +2,17 @@
 
 from __future__ import annotations
 
+import json
 from dataclasses import dataclass
 from typing import Any
 
-from golem_host_chat.formats.base import Call, Malformed, Tools
+from golem_host_chat.formats.base import Call, Malformed, Tools, Writer
 from golem_host_chat.formats.cursor import Cursor, Step
 
 NAMES = ("name", "tool_name")
 ARGUMENTS = ("arguments", "parameters")
+SPACES = r"[ \n]{0,2}"
+"""What models write between tags and JSON."""
 
 
 @dataclass(frozen=True)
@@ -21,6 +24,10 @@ class TaggedJson:
 
     opener: str
     closer: str
+    name: str = "name"
+    arguments: str = "arguments"
+    listed: bool = False
+    """As the template shows them: the keys, and whether calls are elements of a list."""
     begins_answers: bool = False
     ends_thought: bool = False
 
@@ -44,6 +51,17 @@ class TaggedJson:
             if (yield from cursor.takes(self.closer)) or (yield from cursor.at_end()):
                 return calls
 
+    def grammar(self, write: Writer, tools: Tools, *, several: bool) -> str:
+        call = one_of(write, tools, self.name, self.arguments)
+        if self.listed:
+            calls = listed(write, call, several=several)
+            return f"{write.text(self.opener)} {write.pattern(SPACES)} {calls} {self._end(write)}"
+        call = write.rule(f"{write.text(self.opener)} {write.pattern(SPACES)} {call} {self._end(write)}")
+        return f"{call} ({write.pattern(SPACES)} {call})*" if several else call
+
+    def _end(self, write: Writer) -> str:
+        return f"{write.pattern(SPACES)} {write.text(self.closer)}" if self.closer else ""
+
 
 HERMES = TaggedJson("<tool_call>", "</tool_call>")
 
@@ -55,6 +73,22 @@ def calls_of(value: Any) -> list[Call]:
     if not value or not all(isinstance(call, dict) for call in value):
         raise Malformed
     return [Call.of(_member(call, NAMES), _member(call, ARGUMENTS)) for call in value]
+
+
+def one_of(write: Writer, tools: Tools, name: str, arguments: str, more: str = "") -> str:
+    """A JSON object that calls one of `tools`, its members under these names, `more` after them."""
+    calls = [
+        f"{write.text(f'{{{json.dumps(name)}: {json.dumps(tool)}, {json.dumps(arguments)}: ')} "
+        f"{write.json(parameters)} {more} {write.text('}')}"
+        for tool, parameters in tools.items()
+    ]
+    return write.rule(" | ".join(calls))
+
+
+def listed(write: Writer, call: str, *, several: bool) -> str:
+    """A JSON list of `call`, or of several."""
+    more = f"({write.text(', ')} {call})*" if several else ""
+    return f"{write.text('[')} {call} {more} {write.text(']')}"
 
 
 def _member(call: dict[str, Any], names: tuple[str, ...]) -> Any:

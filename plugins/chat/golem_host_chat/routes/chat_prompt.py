@@ -37,6 +37,15 @@ class Framing:
     apart: bool = True
     budget: int | None = None
 
+    @property
+    def thinks(self) -> bool:
+        """Whether the model was asked to think."""
+        asked = self.kwargs.get("enable_thinking")
+        return bool(self.thinking if asked is None else asked)
+
+
+NO_FRAMING = Framing()
+
 
 @dataclass(frozen=True)
 class Rendered:

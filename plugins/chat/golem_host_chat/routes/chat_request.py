@@ -46,7 +46,7 @@ class ChatRequest:
     @property
     def takes_long(self) -> bool:
         """Whether `draw` may take long, however short the request."""
-        return self.shared.takes_long
+        return self.shared.takes_long or bool(self.framing.tooling.required)
 
     def prompt(self, runtime: ChatRuntime) -> Prompt:
         """Its prompt on this model; raises as `conversation_prompt`."""
@@ -55,7 +55,7 @@ class ChatRequest:
     def draw(self, runtime: ChatRuntime) -> Draw:
         """What to draw on this model; raises as `conversation_prompt` and `draw_of`."""
         prompt = self.prompt(runtime)
-        return draw_of(self.fields, self.shared, runtime, [prompt.tokens], prompt.reading)
+        return draw_of(self.fields, self.shared, runtime, [prompt.tokens], prompt.reading, self.framing)
 
 
 def _messages(fields: Fields) -> list[Any]:

@@ -4,18 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from golem_host.errors import BadRequest
 from golem_host.http.fields import Fields, kind_of
-from golem_host_chat.constraints.constraint import Constraint
 from golem_host_chat.constraints.gbnf import GbnfError
 from golem_host_chat.constraints.json_schema import SchemaError, json_rule
 from golem_host_chat.constraints.lexemes import gbnf_rules
-from golem_host_chat.constraints.vocabulary import UncompiledError
-
-if TYPE_CHECKING:
-    from golem_host_chat.runtime import ChatRuntime
 
 ANY_OBJECT: dict[str, Any] = {"type": "object"}
 
@@ -28,12 +23,13 @@ class AskedConstraint:
     schema: dict[str, Any] | None = None
     gbnf: str = ""
 
-    def compile(self, runtime: ChatRuntime) -> Constraint:
-        """Takes up to seconds. Raises `BadRequest` that names the field and says what cannot be enforced."""
+    def rules(self) -> str:
+        """Grammar rules, of which `answer` is the first. Takes up to seconds. Raises `BadRequest` that names the field
+        and says what cannot be enforced.
+        """
         try:
-            rules = gbnf_rules(self.gbnf) if self.schema is None else f"answer: {json_rule(self.schema)}\n"
-            return Constraint(runtime.constraints, f"start: answer\n{rules}")
-        except (SchemaError, GbnfError, UncompiledError) as error:
+            return gbnf_rules(self.gbnf) if self.schema is None else f"answer: {json_rule(self.schema)}\n"
+        except (SchemaError, GbnfError) as error:
             raise _fault(self.field, str(error)) from error
 
 

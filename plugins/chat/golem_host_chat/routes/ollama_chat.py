@@ -69,8 +69,7 @@ def _prepare(shared: SharedFields, framing: Framing, runtime: ChatRuntime, messa
         limit=limit,
         truncate=shared.truncate,
     )
-    prompt = fitted.prompt
-    return shared.draw(runtime, prompt.tokens, prompt.reading), fitted.dropped
+    return shared.draw(runtime, fitted.prompt, framing), fitted.dropped
 
 
 def _messages(fields: Fields) -> list[Any]:

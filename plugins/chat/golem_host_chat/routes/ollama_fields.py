@@ -10,11 +10,11 @@ from golem_host.http.fields import Fields
 from golem_host.http.keep_alive import parse_keep_alive
 from golem_host.registry import KeepAlive
 from golem_host_chat.likelihoods import Probabilities
-from golem_host_chat.routes.chat_prompt import Framing
+from golem_host_chat.routes.answer_grammar import answer_constraint
+from golem_host_chat.routes.chat_prompt import Framing, Prompt
 from golem_host_chat.routes.choices import Draw
 from golem_host_chat.routes.constraint_fields import AskedConstraint, ollama_constraint
 from golem_host_chat.routes.ollama_options import Options, read_options
-from golem_host_chat.routes.reading import Reading
 from golem_host_chat.routes.thinking import ollama_thinking
 from golem_host_chat.routes.token_probabilities import of_ollama
 from golem_host_chat.routes.tools import NO_TOOLS, Tooling
@@ -42,10 +42,10 @@ class SharedFields:
         """Whether `draw` may take long, however short the request."""
         return self.constraint is not None
 
-    def draw(self, runtime: ChatRuntime, prompt: list[int], reading: Reading) -> Draw:
-        """What to draw after `prompt`, which fits; raises as `Options.draw` and `AskedConstraint.compile`."""
-        draw = self.options.draw(runtime, prompt, reading, self.probs)
-        return draw if self.constraint is None else replace(draw, constraint=self.constraint.compile(runtime))
+    def draw(self, runtime: ChatRuntime, prompt: Prompt, framing: Framing) -> Draw:
+        """What to draw after `prompt`, which fits; raises as `Options.draw` and `answer_constraint`."""
+        draw = self.options.draw(runtime, prompt.tokens, prompt.reading, self.probs)
+        return replace(draw, constraint=answer_constraint(runtime, framing, prompt.reading, self.constraint))
 
     def framing(self, tooling: Tooling = NO_TOOLS) -> Framing:
         return Framing(thinking=self.thinking, kwargs=self.template_variables, tooling=tooling)

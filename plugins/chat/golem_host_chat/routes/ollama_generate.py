@@ -92,7 +92,7 @@ def _asked(fields: Fields) -> _Asked:
 def _prepare(asked: _Asked, shared: SharedFields, runtime: ChatRuntime) -> tuple[Draw, int]:
     """What to draw, and how many of the context's tokens were left out."""
     prompt, dropped = _prompt(asked, shared, runtime)
-    return shared.draw(runtime, prompt.tokens, prompt.reading), dropped
+    return shared.draw(runtime, prompt, shared.framing()), dropped
 
 
 def _prompt(asked: _Asked, shared: SharedFields, runtime: ChatRuntime) -> tuple[Prompt, int]:

@@ -13,6 +13,8 @@ from golem_host.http.streams import PING_SECONDS
 from golem_host.registry import KeepAlive
 from golem_host_chat.generation import Extras
 from golem_host_chat.likelihoods import Probabilities
+from golem_host_chat.routes.answer_grammar import answer_constraint
+from golem_host_chat.routes.chat_prompt import NO_FRAMING, Framing
 from golem_host_chat.routes.choices import Draw
 from golem_host_chat.routes.constraint_fields import AskedConstraint, openai_constraint
 from golem_host_chat.routes.context_limit import require_room
@@ -68,9 +70,17 @@ def shared_fields(fields: Fields, probs: Callable[[Fields], Probabilities | None
 
 
 def draw_of(
-    fields: Fields, shared: SharedFields, runtime: ChatRuntime, prompts: list[list[int]], reading: Reading = PLAIN
+    fields: Fields,
+    shared: SharedFields,
+    runtime: ChatRuntime,
+    prompts: list[list[int]],
+    reading: Reading = PLAIN,
+    framing: Framing = NO_FRAMING,
 ) -> Draw:
-    """What to draw on this model. Raises `BadRequest` for what it cannot do, `ContextExceeded` for a long prompt."""
+    """What to draw on this model; `reading` and `framing` are those of a conversation.
+
+    Raises `BadRequest` for what it cannot do, `ContextExceeded` for a long prompt.
+    """
     if shared.copies > runtime.slots:
         raise BadRequest(
             f"n is {shared.copies}: model '{runtime.model.name}' draws at most {runtime.slots} answers at once, "
@@ -94,7 +104,7 @@ def draw_of(
         reading=reading,
         extras=shared.extras,
         context=runtime.context if runtime.context < runtime.slot_context else None,
-        constraint=None if shared.constraint is None else shared.constraint.compile(runtime),
+        constraint=answer_constraint(runtime, framing, reading, shared.constraint),
     )
 
 

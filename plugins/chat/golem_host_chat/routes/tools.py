@@ -22,12 +22,13 @@ _NAME = re.compile(r"[^\s\[\]{}<>\"]+")
 @dataclass(frozen=True)
 class Tooling:
     """What may be called. `declared` is what the template shows, `schemas` the parameters by name. With `single` an
-    answer has one call at most.
+    answer has one call at most. Of the functions in `required` one must be called.
     """
 
     declared: Sequence[dict[str, Any]] = ()
     schemas: Tools = field(default_factory=dict)
     single: bool = False
+    required: tuple[str, ...] = ()
 
 
 NO_TOOLS = Tooling()
@@ -40,10 +41,13 @@ def openai_tools(fields: Fields) -> Tooling:
     """
     tooling = ollama_tools(fields)
     choice = fields.value("tool_choice")
-    if choice not in (None, "auto", "none"):
-        raise _bad_choice(fields, choice, tooling)
     parallel = fields.boolean("parallel_tool_calls", True)
-    return NO_TOOLS if choice == "none" else replace(tooling, single=not parallel)
+    if choice == "none":
+        return NO_TOOLS
+    if choice in (None, "auto"):
+        return replace(tooling, single=not parallel)
+    required = _required(fields, choice, tooling)
+    return replace(tooling, single=not parallel or choice != "required", required=required)
 
 
 def ollama_tools(fields: Fields) -> Tooling:
@@ -67,12 +71,21 @@ def require_tools(runtime: ChatRuntime, tooling: Tooling) -> None:
     raise BadRequest(f'"{runtime.model.name}" does not support tools: its chat template {why}', param="tools")
 
 
-def _bad_choice(fields: Fields, choice: Any, tooling: Tooling) -> BadRequest:
-    if choice == "required" or isinstance(choice, dict):
-        if not tooling.declared:
-            return fields.fault("tool_choice", "there are no tools to choose from")
-        return fields.fault("tool_choice", "choosing for the model is not served yet: 'auto' and 'none' are")
-    return BadRequest(f"Invalid tool_choice: {choice!r}", param="tool_choice")
+def _required(fields: Fields, choice: Any, tooling: Tooling) -> tuple[str, ...]:
+    """The functions of which one must be called: any, or the one that is named."""
+    if choice != "required" and not isinstance(choice, dict):
+        raise BadRequest(f"Invalid tool_choice: {choice!r}", param="tool_choice")
+    if not tooling.declared:
+        raise fields.fault("tool_choice", "there are no tools to choose from")
+    if choice == "required":
+        return tuple(tooling.schemas)
+    asked = Fields(choice, "tool_choice.")
+    if asked.string("type") != "function":
+        raise asked.fault("type", f"expected 'function', got {asked.value('type')!r}")
+    name = Fields(asked.object("function") or {}, "tool_choice.function.").string("name", "")
+    if name not in tooling.schemas:
+        raise BadRequest(f"Field 'tool_choice.function.name': no tool is called {name!r}", param="tool_choice")
+    return (name,)
 
 
 def _tool(tool: Any, where: str) -> dict[str, Any]:
