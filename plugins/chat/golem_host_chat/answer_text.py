@@ -24,6 +24,8 @@ class AnswerText:
         """With probabilities: the tokens so far but those that left a character unfinished."""
         self._untold = ""
         """Text that no token of `told` carries yet."""
+        self._raw = b""
+        """The bytes of that text and of what is held back."""
         self._unsent: list[DrawnToken] = []
         self._unsent_ids: list[int] = []
         self.finish: str | None = None
@@ -55,9 +57,12 @@ class AnswerText:
         if text:
             self._texts.append(text)
         self._untold += text
+        self._raw += piece or b""
         self._unsent_ids.append(token)
         if likelihood is not None and (self.finish is not None or not self._stream.incomplete):
-            entry = DrawnToken(token, self._untold, likelihood)
+            raw = _bytes_of(self._untold, self._raw)
+            self._raw = self._raw[len(raw) :]
+            entry = DrawnToken(token, self._untold, raw, likelihood)
             self.told.append(entry)
             self._unsent.append(entry)
         elif likelihood is not None:
@@ -102,3 +107,11 @@ class AnswerText:
         if self._indentation.broken:
             self.finish = "length"
         return text
+
+
+def _bytes_of(text: str, raw: bytes) -> bytes:
+    """The beginning of `raw` that decodes to `text`, U+FFFD standing for what is no UTF-8."""
+    if "\ufffd" not in text:
+        return text.encode()
+    ends = range(len(raw), 0, -1)
+    return next((raw[:end] for end in ends if raw[:end].decode("utf-8", "replace") == text), text.encode())

@@ -62,11 +62,13 @@ class Generation:
 @dataclass(frozen=True)
 class DrawnToken:
     """A token with its probability. `text` is what it let leave: all since the token before, of whole characters, so
-    that the texts of an answer join to its content; empty while a stop string may have begun.
+    that the texts of an answer join to its content; empty while a stop string may have begun. `raw` are its bytes,
+    which may be no UTF-8.
     """
 
     id: int
     text: str
+    raw: bytes
     likelihood: Likelihood
 
 

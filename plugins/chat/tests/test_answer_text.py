@@ -50,6 +50,14 @@ def test_a_character_of_several_tokens_is_told_by_its_last():
     assert entries(answer.told) == [(1, "a\ufffd")] and answer.text == "a\ufffd"
 
 
+def test_bytes_are_those_drawn_even_where_they_are_no_text():
+    answer, _ = told([b"a\xb7", b"\xe9", b"b", b"\xf0\x9f", None])
+    assert [token.raw for token in answer.told] == [b"a\xb7", b"\xe9b", b"\xf0\x9f"]
+    assert [token.text for token in answer.told] == ["a\ufffd", "\ufffdb", "\ufffd"]
+    answer, _ = told([b"\xb7 O", b" P", b" \xb7", None], stops=("O P Q",))
+    assert [token.raw for token in answer.told] == [b"\xb7 ", b"", b"O P \xb7", b""]
+
+
 def test_text_held_back_is_told_by_the_token_that_lets_it_leave():
     answer, deltas = told([b"one O", b" P", b" x"], stops=("O P Q",))
     assert entries(answer.told) == [(0, "one "), (1, ""), (2, "O P x")]

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import codecs
 from collections.abc import Iterable
 from typing import Any
 
@@ -61,7 +62,7 @@ class TokenWriter:
             {
                 "id": token.id,
                 "token": token.text,
-                "bytes": list(token.text.encode()),
+                "bytes": list(token.raw),
                 self._value: token.likelihood.value,
                 "top_probs" if self._after else "top_logprobs": [
                     {"id": id, **self._named(id, value)} for id, value in token.likelihood.top
@@ -81,7 +82,7 @@ class TokenWriter:
         for token in tokens:
             entry: dict[str, Any] = {"token": token.text, "logprob": token.likelihood.value}
             if token.text:
-                entry["bytes"] = list(token.text.encode())
+                entry["bytes"] = list(token.raw)
             if token.likelihood.top:
                 entry["top_logprobs"] = [self._named(id, value) for id, value in token.likelihood.top]
             entries.append(entry)
@@ -105,8 +106,5 @@ class TokenWriter:
 
 
 def _valid(raw: bytes) -> str:
-    """The text of a token up to what is no UTF-8."""
-    try:
-        return raw.decode()
-    except UnicodeDecodeError as error:
-        return raw[: error.start].decode()
+    """The text of a token but a character it begins; what is no UTF-8 becomes U+FFFD."""
+    return codecs.getincrementaldecoder("utf-8")("replace").decode(raw)
