@@ -210,6 +210,11 @@ class _Texts:
         self.bytes = np.frombuffer(self.joined, np.uint8)
         self.lengths = np.fromiter(map(len, each), np.int64, len(each))
         self.ends = np.cumsum(self.lengths)
+        filled = np.flatnonzero(self.lengths)
+        last = self.bytes[self.ends[filled] - 1]
+        order = np.argsort(last, kind="stable")
+        bounds = np.searchsorted(last[order], np.arange(257))
+        self._by_last = [filled[order[bounds[byte] : bounds[byte + 1]]] for byte in range(256)]
 
     def holding(self, text: bytes) -> NDArray[np.int64]:
         """The tokens in which `text` is."""
@@ -228,8 +233,11 @@ class _Texts:
 
     def ending_with(self, text: bytes) -> NDArray[np.int64]:
         """The tokens that end with `text`."""
-        tokens = np.flatnonzero(self.lengths >= len(text))
-        for place in range(1, len(text) + 1):
+        tokens = self._by_last[text[-1]]
+        tokens = tokens[self.lengths[tokens] >= len(text)]
+        for place in range(2, len(text) + 1):
+            if not len(tokens):
+                break
             tokens = tokens[self.bytes[self.ends[tokens] - place] == text[-place]]
         return tokens
 
@@ -254,5 +262,7 @@ def _restarts(texts: _Texts, breakers: Sequence[str], tail_of: Callable[[str], t
                 rest = raw[cut:].decode()
             except UnicodeDecodeError:
                 continue
-            add(np.setdiff1d(texts.ending_with(raw[:cut]), whole), tail_of(rest))
+            tokens = np.setdiff1d(texts.ending_with(raw[:cut]), whole)
+            if len(tokens):
+                add(tokens, tail_of(rest))
     return found

@@ -12,7 +12,7 @@ from golem_host.http.fields import Fields, kind_of
 from golem_host_chat.sampling_dry import MAX_BREAKER_BYTES, Restarts
 from golem_host_chat.sampling_params import INTEGERS, NUMBERS, SamplingParams, limited, samplers_from, seed_from
 
-MAX_BREAKERS = 64
+MAX_BREAKERS = 32
 """Each is looked for in the texts of the whole vocabulary."""
 
 

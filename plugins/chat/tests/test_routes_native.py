@@ -149,6 +149,18 @@ def test_progress_and_timings(tmp_path: Path) -> None:
     run(tmp_path, scenario)
 
 
+def test_constraints(tmp_path: Path) -> None:
+    async def scenario(served: Served) -> None:
+        for body, grammar in (({"grammar": 'root ::= "a"'}, 'root ::= "a"'), ({"json_schema": {"type": "object"}}, "")):
+            answer = await served.post(PATH, prompt="Hi", **body)
+            assert answer.json()["generation_settings"]["grammar"] == grammar
+            assert served.model.asked[-1].constraint is not None
+        answer = await served.post(PATH, prompt="Hi", grammar="root ::= (")
+        assert (answer.status_code, answer.json()["error"]["code"]) == (400, 400)
+
+    run(tmp_path, scenario)
+
+
 def test_chosen_members(tmp_path: Path) -> None:
     async def scenario(served: Served) -> None:
         paths = ["content", "generation_settings/temperature", "nothing", "content/deeper", "timings/prompt_n"]

@@ -26,8 +26,10 @@ def generation_settings(params: SamplingParams, *, max_tokens: int | None, strea
     }
 
 
-def request_settings(draw: Draw, *, stream: bool, ignore_eos: bool) -> dict[str, Any]:
-    """All that llama-server's answers say of how `draw` is drawn; what this host has nothing of is off."""
+def request_settings(draw: Draw, *, stream: bool, ignore_eos: bool, grammar: str) -> dict[str, Any]:
+    """All that llama-server's answers say of how `draw` is drawn; what this host has nothing of is off. `grammar` is
+    the one that was asked for.
+    """
     probs = draw.extras.probs
     return {
         **generation_settings(draw.params, max_tokens=draw.max_tokens, stream=stream),
@@ -39,7 +41,7 @@ def request_settings(draw: Draw, *, stream: bool, ignore_eos: bool) -> dict[str,
         "n_probs": 0 if probs is None else probs.top,
         "post_sampling_probs": probs is not None and probs.after,
         "timings_per_token": draw.extras.timed,
-        "grammar": "",
+        "grammar": grammar,
         "grammar_lazy": False,
         "grammar_triggers": [],
         "preserved_tokens": [],

@@ -160,7 +160,8 @@ class NativeAnswer:
     @cached_property
     def _settings(self) -> dict[str, Any]:
         shared = self._asked.shared
-        return request_settings(self._draw, stream=shared.stream, ignore_eos=shared.ignore_eos)
+        grammar = "" if shared.constraint is None else shared.constraint.gbnf
+        return request_settings(self._draw, stream=shared.stream, ignore_eos=shared.ignore_eos, grammar=grammar)
 
 
 def _stop_type(completion: Completion) -> str:
