@@ -156,13 +156,14 @@ def test_control_tokens_are_themselves(masks: Masks) -> None:
 
 
 def test_a_model_that_must_call(tmp_path: Path) -> None:
-    """Random weights: whatever they want, it is a call of the function that is named."""
+    """Random weights: whatever they want, it is a call of the function that is named, after a thought if they think."""
     device = Device("cpu", lambda: CpuBackend(threads=1))
     device.start()
     path = tiny_gguf(tmp_path / "m.gguf", "llama", metadata={"tokenizer.chat_template": TOOL_TEMPLATE})
     runtime = ChatModel(path).load(device, SETTINGS | {"context": 2048}, lambda share: None)
     device.attach(runtime.lane)
-    for choice in ({"type": "function", "function": {"name": "get_time"}}, "required"):
+    named = {"type": "function", "function": {"name": "get_time"}}
+    for choice, thinks in ((named, False), ("required", False), (named, True)):
         body = {
             "messages": [{"role": "user", "content": "Hi"}],
             "tools": [{"type": "function", "function": {"name": "get_time", "parameters": NOTHING}}],
@@ -171,6 +172,8 @@ def test_a_model_that_must_call(tmp_path: Path) -> None:
             "max_tokens": 400,
             "temperature": 2.0,
             "seed": 7,
+            "chat_template_kwargs": {"enable_thinking": thinks},
+            "reasoning_budget_tokens": 8,
         }
         draw = ChatRequest.read(Fields(body)).draw(runtime)
         [job] = draw.jobs()
@@ -179,5 +182,5 @@ def test_a_model_that_must_call(tmp_path: Path) -> None:
             device.submit(lambda: None).result()
         ending = draw.reading.whole(job.value)
         assert [(call.name, call.object) for call in ending.calls] == [("get_time", {})]
-        assert (ending.content, ending.finish) == ("", "tool_calls")
+        assert (ending.content, ending.finish, bool(ending.reasoning)) == ("", "tool_calls", thinks)
     device.stop()
