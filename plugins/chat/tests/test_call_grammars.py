@@ -22,6 +22,7 @@ from golem_host_chat.formats.function_tags import QWEN, SEED
 from golem_host_chat.formats.gemma4 import GEMMA4
 from golem_host_chat.formats.llama3 import LLAMA3
 from golem_host_chat.formats.mistral import MISTRAL, MISTRAL_IDS, MISTRAL_LIST
+from golem_host_chat.formats.param_tags import PARAM_TAGS
 from golem_host_chat.formats.tagged_json import HERMES, TaggedJson
 from golem_host_chat.model import ChatModel
 from golem_host_chat.routes.chat_request import ChatRequest
@@ -47,6 +48,16 @@ def constraint(masks: Masks, format: CallFormat, tools: Tools = TOOLS, *, severa
 
 OSLO = '{"name": "get_weather", "arguments": {"city": "Oslo"}}'
 CALLS: list[tuple[CallFormat, str, str]] = [
+    (
+        PARAM_TAGS,
+        '<function name="get_weather"><param name="city">Oslo</param></function>',
+        '<function name="get_time"></function>',
+    ),
+    (
+        PARAM_TAGS,
+        '<function name="get_weather"><param name="city"><![CDATA[a\n</param>]]></param></function>',
+        "",
+    ),
     (HERMES, f"<tool_call>\n{OSLO}\n</tool_call>", '<tool_call>\n{"name": "get_time", "arguments": {}}\n</tool_call>'),
     (TaggedJson("<c>", "</c>", listed=True), f"<c>[{OSLO}]</c>", ""),
     (LLAMA3, '{"name": "get_weather", "parameters": {"city": "Oslo"}}', ""),

@@ -14,6 +14,7 @@ from golem_host_chat.formats.function_tags import QWEN
 from golem_host_chat.formats.gemma4 import GEMMA4
 from golem_host_chat.formats.llama3 import LLAMA3
 from golem_host_chat.formats.mistral import MISTRAL, MISTRAL_IDS, MISTRAL_LIST
+from golem_host_chat.formats.param_tags import PARAM_TAGS
 from golem_host_chat.formats.tagged_json import HERMES, TaggedJson
 from golem_host_chat.generation import Completion, Timings
 from golem_host_chat.messages import prepare_messages
@@ -65,6 +66,12 @@ def tagged(*parameters: tuple[str, str]) -> str:
 
 
 READ: list[tuple[CallFormat, str, list[tuple[str, Any]]]] = [
+    (
+        PARAM_TAGS,
+        '<function name="f"><param name="text"><![CDATA[a </param>\n]]></param>\n<param name="either">7</param>'
+        "</function>",
+        [("f", {"text": "a </param>\n", "either": 7})],
+    ),
     (
         HERMES,
         '<tool_call>\n{"name": "f", "arguments": {"a": "}</tool_call>"}}\n</tool_call>',
@@ -137,6 +144,8 @@ def test_read(format: CallFormat, text: str, calls: list[tuple[str, Any]]) -> No
 
 
 TEXT: list[tuple[CallFormat, str]] = [
+    (PARAM_TAGS, '<function name="unknown"></function>'),
+    (PARAM_TAGS, '<function name="f"><param name="text">a</function>'),
     (HERMES, '<tool_call>{"name": 7}</tool_call>'),
     (HERMES, '<tool_call>{"name": ""}</tool_call>'),
     (HERMES, "<tool_call>[]</tool_call>"),
@@ -243,6 +252,7 @@ KNOWN: dict[str, CallFormat] = {
     "Qwen-Qwen3-0.6B": HERMES,
     "Qwen-QwQ-32B": HERMES,
     "NousResearch-Hermes-3-Llama-3.1-8B-tool_use": HERMES,
+    "openbmb-MiniCPM5-1B": PARAM_TAGS,
     "Qwen3-Coder": QWEN,
     "Qwen3.5-4B": QWEN,
     "google-gemma-4-31B-it": GEMMA4,

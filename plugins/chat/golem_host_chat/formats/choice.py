@@ -13,11 +13,12 @@ from golem_host_chat.formats.function_tags import QWEN, SEED
 from golem_host_chat.formats.gemma4 import GEMMA4
 from golem_host_chat.formats.llama3 import LLAMA3
 from golem_host_chat.formats.mistral import MISTRAL, MISTRAL_IDS, MISTRAL_LIST
+from golem_host_chat.formats.param_tags import PARAM_TAGS
 from golem_host_chat.formats.tagged_json import ARGUMENTS as ARGUMENT_KEYS
 from golem_host_chat.formats.tagged_json import HERMES, NAMES, TaggedJson, calls_of
 from golem_host_chat.formats.thoughts import Thought
 
-FORMATS: tuple[CallFormat, ...] = (GEMMA4, QWEN, SEED, MISTRAL, HERMES, LLAMA3)
+FORMATS: tuple[CallFormat, ...] = (GEMMA4, QWEN, SEED, MISTRAL, PARAM_TAGS, HERMES, LLAMA3)
 """What is tried, in this order, before tags of the template's own around JSON."""
 
 Show = Callable[[Sequence[Mapping[str, Any]]], str]
