@@ -25,6 +25,7 @@ SCRIPTS = {
     "ponder": Script((b"four", b"?\n</think>", b"\n\nFour.")),
     "endless": Script((b"more ",), endless=True),
     "calling": Script(tuple(character.encode() for character in CALLING)),
+    "person": Script((b'{"name": "Ada", ', b'"age": 36}')),
     "failing": Script((b"a", b"b"), error=RequestError("broken")),
 }
 

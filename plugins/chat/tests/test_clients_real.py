@@ -9,6 +9,7 @@ from typing import Any
 
 import httpx
 import pytest
+from pydantic import BaseModel
 
 from server_process import Clients, server
 
@@ -142,6 +143,29 @@ def test_every_api_gives_the_same_text(clients: Clients) -> None:
     assert message.usage.input_tokens + (message.usage.cache_read_input_tokens or 0) == read
     drawn = whole.usage.completion_tokens
     assert (response.usage.output_tokens, message.usage.output_tokens, answer.eval_count) == (drawn, drawn, drawn)
+
+
+class City(BaseModel):
+    name: str
+    founded: int
+
+
+def test_answers_that_fit_a_schema(clients: Clients) -> None:
+    """The same whole answer through three APIs, which the clients themselves check."""
+    question = "Name a city and the year it was founded."
+    turn: Any = {"role": "user", "content": question}
+    chat = clients.openai.chat.completions.parse(
+        model=NAME, messages=[turn], response_format=City, temperature=0, max_tokens=64
+    )
+    response = clients.openai.responses.parse(
+        model=NAME, input=question, text_format=City, temperature=0, max_output_tokens=64
+    )
+    message = clients.anthropic.messages.parse(
+        model=NAME, messages=[turn], output_format=City, max_tokens=64, extra_body={"temperature": 0}
+    )
+    city = chat.choices[0].message.parsed
+    assert city is not None
+    assert (response.output_parsed, message.parsed_output) == (city, city)
 
 
 def test_openai_stream_left_early(clients: Clients) -> None:

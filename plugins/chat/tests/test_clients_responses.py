@@ -9,6 +9,7 @@ from typing import Any
 import anthropic
 import openai
 import pytest
+from pydantic import BaseModel
 
 from golem_host.testing.tiny import tiny_gguf
 from server_process import Clients, server
@@ -21,6 +22,11 @@ TOOL: Any = {
     "description": WEATHER["function"]["description"],
     "input_schema": WEATHER["function"]["parameters"],
 }
+
+
+class Person(BaseModel):
+    name: str
+    age: int
 
 
 @pytest.fixture(scope="module")
@@ -63,6 +69,13 @@ def test_responses_stream_helper(clients: Clients) -> None:
         texts = [event.delta for event in stream if event.type == "response.output_text.delta"]
         final = stream.get_final_response()
     assert "".join(texts) == final.output_text == EMOJI
+
+
+def test_responses_parsed(clients: Clients) -> None:
+    ada = Person(name="Ada", age=36)
+    assert clients.openai.responses.parse(model="scripted", input="person", text_format=Person).output_parsed == ada
+    with clients.openai.responses.stream(model="scripted", input="person", text_format=Person) as stream:
+        assert stream.get_final_response().output_parsed == ada
 
 
 def test_responses_cut_short(clients: Clients) -> None:
@@ -133,6 +146,12 @@ def test_messages_streamed(clients: Clients) -> None:
     events = list(clients.anthropic.messages.create(model="scripted", max_tokens=2, messages=emoji, stream=True))
     [delta] = [event for event in events if event.type == "message_delta"]
     assert delta.delta.stop_reason == "max_tokens"
+
+
+def test_messages_parsed(clients: Clients) -> None:
+    person: Any = {"model": "scripted", "max_tokens": 64, "messages": [{"role": "user", "content": "person"}]}
+    message = clients.anthropic.messages.parse(**person, output_format=Person)
+    assert message.parsed_output == Person(name="Ada", age=36)
 
 
 def test_messages_tools_and_thinking(clients: Clients) -> None:

@@ -274,6 +274,10 @@ REFUSED: list[tuple[dict[str, Any], str]] = [
     ({"messages": USER, "thinking": {"type": "between_tools"}}, "'thinking.type'"),
     ({"messages": USER, "thinking": {"type": "adaptive", "display": "full"}}, "'thinking.display'"),
     ({"messages": USER, "output_config": {"format": {"type": "xml"}}}, "'output_config.format.type'"),
+    (
+        {"messages": USER, "output_config": {"format": {"type": "json_schema", "schema": {"pattern": "(a"}}}},
+        "'output_config.format'",
+    ),
     ({"messages": USER, "mcp_servers": [{}]}, "'mcp_servers'"),
 ]
 

@@ -257,6 +257,9 @@ REFUSED: list[tuple[dict[str, Any], str]] = [
     ({"input": "x", "tool_choice": {"type": "custom", "name": "f"}}, "tool_choice.type"),
     ({"input": "x", "tool_choice": {"type": "allowed_tools", "tools": [{"name": "f"}]}}, "tool_choice.tools"),
     ({"input": "x", "text": {"format": 1}}, "text.format"),
+    ({"input": "x", "text": {"format": {"type": "xml"}}}, "text.format.type"),
+    ({"input": "x", "text": {"format": {"type": "json_schema", "name": "n"}}}, "text.format.schema"),
+    ({"input": "x", "text": {"format": {"type": "json_schema", "schema": {"pattern": "(a"}}}}, "text.format"),
     ({"input": "x", "text": {"format": {"type": "text"}}, "response_format": {}}, "response_format"),
 ]
 

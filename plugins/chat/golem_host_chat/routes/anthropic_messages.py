@@ -112,12 +112,10 @@ class _Answer:
     def _end(self, ending: Ending) -> dict[str, Any]:
         completion = ending.completion
         fill_note(log_note(self.request), [completion])
-        if ending.finish == "stop":
-            reason = "end_turn" if completion.stop_word is None else "stop_sequence"
-        else:
-            reason = "max_tokens" if ending.finish == "length" else "tool_use"
+        word = completion.stop_word if ending.finish == "stop" else None
+        reasons = {"stop": "end_turn" if word is None else "stop_sequence", "length": "max_tokens"}
         return {
-            "delta": {"stop_reason": reason, "stop_sequence": completion.stop_word},
+            "delta": {"stop_reason": reasons.get(ending.finish, "tool_use"), "stop_sequence": word},
             "usage": _usage(completion.prompt_tokens, completion.cached_tokens, completion.completion_tokens),
         }
 

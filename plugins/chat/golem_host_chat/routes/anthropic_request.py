@@ -12,6 +12,7 @@ from golem_host_chat.routes.unserved import TRANSLATED, refuse_unserved
 _OWN = ("system", "messages", "tools", "tool_choice", "stop_sequences", "thinking", "output_config", "metadata")
 _FIELDS = {
     "stop": "stop_sequences",
+    "response_format.json_schema": "output_config.format",
     "response_format": "output_config.format",
     "reasoning_effort": "output_config.effort",
     "reasoning_budget_tokens": "thinking.budget_tokens",

@@ -12,7 +12,11 @@ from golem_host_chat.routes.unserved import TRANSLATED, refuse_unserved
 
 _KEPT = "responses are not kept: send the whole conversation as input"
 _OWN = ("input", "instructions", "include", "text", "tools", "tool_choice", "max_output_tokens", "stream_options")
-_FIELDS = {"max_tokens": "max_output_tokens", "response_format": "text.format"}
+_FIELDS = {
+    "max_tokens": "max_output_tokens",
+    "response_format.json_schema": "text.format",
+    "response_format": "text.format",
+}
 
 
 def translate(fields: Fields) -> Translated:

@@ -42,7 +42,7 @@ class Translated:
         for name, written in self.members.items():
             text = re.sub(rf"(?<=[\])])\.{re.escape(name)}\b", f".{written}", text)
         for name, written in self.fields.items():
-            text = re.sub(rf"(?<=^)(?<!\w){name}\b|(?<='){name}\b", written, text)
+            text = re.sub(rf"(?:^|(?<=')){re.escape(name)}\b", written, text)
         return text
 
     def _place(self, found: re.Match[str]) -> str:
