@@ -119,7 +119,16 @@ TRANSLATED_FIELDS = some_of(
 OPTIONS = some_of(*sorted(KNOWN), "other") | json_values
 
 requests = st.one_of(
-    st.tuples(st.just("/v1/chat/completions"), st.fixed_dictionaries({"messages": messages}), V1_FIELDS),
+    st.tuples(
+        st.sampled_from(["/v1/chat/completions", "/v1/chat/completions/input_tokens", "/apply-template"]),
+        st.fixed_dictionaries({"messages": messages}),
+        V1_FIELDS,
+    ),
+    st.tuples(
+        st.sampled_from(["/tokenize", "/detokenize"]),
+        st.fixed_dictionaries({"content": json_values, "tokens": st.lists(scalars, max_size=4) | json_values}),
+        some_of("add_special", "parse_special", "with_pieces", "model", "keep_alive"),
+    ),
     st.tuples(st.just("/v1/completions"), st.fixed_dictionaries({"prompt": json_values}), V1_FIELDS),
     st.tuples(
         st.sampled_from(["/v1/responses", "/v1/responses/input_tokens"]),

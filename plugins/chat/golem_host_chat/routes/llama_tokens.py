@@ -11,7 +11,7 @@ from golem_host.http.body import read_json
 from golem_host.http.fields import Fields, kind_of
 from golem_host.http.keep_alive import parse_keep_alive
 from golem_host.http.off_loop import off_loop
-from golem_host.http.writing import json_response
+from golem_host.http.writing import json_bytes
 from golem_host_chat.routes.context_limit import tokenizable
 from golem_host_chat.routes.token_ids import checked_ids
 
@@ -29,14 +29,18 @@ async def tokenize(request: Request[Any, Any, Any], host: Host) -> Response[byte
     parse_special = fields.boolean("parse_special", True)
     with_pieces = fields.boolean("with_pieces", False)
 
-    def work(tokenizer: Tokenizer) -> dict[str, Any]:
+    def work(tokenizer: Tokenizer) -> bytes:
         tokens: list[int] = []
         for place, part in enumerate(content):
             if isinstance(part, str):
                 tokens += tokenizer.encode(part, add_special=add_special and not place, parse_special=parse_special)
             else:
                 tokens += checked_ids(tokenizer, [part], "content")
-        return {"tokens": [_with_piece(tokenizer, token) for token in tokens] if with_pieces else tokens}
+        if not with_pieces:
+            return json_bytes({"tokens": tokens})
+        # Each is written once: objects of all of them would take a hundred times the text's memory.
+        written = {token: json_bytes(_with_piece(tokenizer, token)) for token in set(tokens)}
+        return b'{"tokens":[' + b",".join([written[token] for token in tokens]) + b"]}"
 
     return await _answered(request, host, fields, work)
 
@@ -46,22 +50,22 @@ async def detokenize(request: Request[Any, Any, Any], host: Host) -> Response[by
     fields = Fields(await read_json(request))
     tokens = fields.array("tokens") or []
 
-    def work(tokenizer: Tokenizer) -> dict[str, Any]:
+    def work(tokenizer: Tokenizer) -> bytes:
         text = tokenizer.decode(checked_ids(tokenizer, tokens, "tokens"), special=True)
-        return {"content": text.decode("utf-8", "replace")}
+        return json_bytes({"content": text.decode("utf-8", "replace")})
 
     return await _answered(request, host, fields, work)
 
 
 async def _answered(
-    request: Request[Any, Any, Any], host: Host, fields: Fields, work: Callable[[Tokenizer], dict[str, Any]]
+    request: Request[Any, Any, Any], host: Host, fields: Fields, work: Callable[[Tokenizer], bytes]
 ) -> Response[bytes]:
+    """The JSON that `work` writes, which takes about as long as making it."""
     keep_alive = parse_keep_alive(fields.value("keep_alive"))
     model = host.registry.resolve(fields.string("model"), "chat")
     async with host.registry.use(model, keep_alive) as used:
         tokenizer = cast("ChatRuntime", used).tokenizer
-        # Writing a long answer takes as long as making it.
-        return await off_loop(request, lambda: json_response(work(tokenizer)))
+        return Response(await off_loop(request, lambda: work(tokenizer)), media_type="application/json")
 
 
 def _content(fields: Fields) -> list[str | int]:
