@@ -15,6 +15,7 @@ from servers import Server
 LLAMA_SERVER, IK_LLAMA, PLAIN_READ = "llama-server", "ik_llama.cpp", "plain read"
 SENTENCE_TRANSFORMERS = "sentence-transformers"
 LAYA = "laya"
+MOSHI = "moshi"
 
 Measure = Callable[[Any, Random], float]
 

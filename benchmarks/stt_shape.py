@@ -44,7 +44,13 @@ def write(folder: Path) -> Path:
         lm = Lm(2048, 5632, 16, 16, 750, 1e5, 8000, 2048, 32, 4, 3)
         shapes = {name: (1, 1, *shape) if name.endswith("alpha") else shape for name, shape in lm_shapes(lm).items()}
         _write(folder / "model.safetensors", "BF16", shapes)
-        _write(folder / "mimi.safetensors", "F32", mimi_shapes(Mimi(), 32))
+        codec = mimi_shapes(Mimi(), 32)
+        for name in list(codec):  # what moshi's own reader looks for besides
+            if name.endswith("input_proj.weight"):
+                codec[name.replace("input_proj", "output_proj")] = (512, 256, 1)
+            if name.endswith("cluster_usage"):
+                codec[name.replace("cluster_usage", "_initialized")] = (1,)
+        _write(folder / "mimi.safetensors", "F32", codec)
         write_tokenizer(folder / "tokenizer.model", 300)
         config = {name: value for name, value in CONFIG.items() if name != "mimi_config_name"}
         (folder / "config.json").write_text(json.dumps(config))
@@ -65,7 +71,7 @@ def _write(path: Path, dtype: str, shapes: dict[str, tuple[int, ...]]) -> None:
         file.write(len(text).to_bytes(8, "little") + text)
         for name, shape in shapes.items():
             inner = math.prod(shape[1:])
-            positive = name.endswith(("usage", "alpha", "norm1.weight", "norm2.weight", "scale"))
+            positive = name.endswith(("usage", "alpha", "norm1.weight", "norm2.weight", "scale", "_initialized"))
             values = np.abs(pool) + np.float32(0.5) if positive else pool * np.float32(1.4 / inner**0.5)
             raw = values if dtype == "F32" else (values.view(np.uint32) >> 16).astype(np.uint16)
             left = math.prod(shape)
