@@ -50,7 +50,7 @@ async def listen(url: str, frames: int) -> list[float]:
 
         async def read() -> None:
             while len(took) < frames:
-                heard = msgspec.msgpack.decode(await stream.recv())
+                heard = msgspec.msgpack.decode(await stream.recv(decode=False))
                 if heard["type"] == "Step" and heard["step_idx"] > 1:  # the first is that of the beginning
                     took.append(time.perf_counter() - sent[len(took)])
 
