@@ -29,7 +29,7 @@ from golem_host.errors import (
     Unprocessable,
     UsageError,
 )
-from golem_host.hookspecs import API, DemoModel, Identified, Metric, Route, Workload, hookimpl, hookspec
+from golem_host.hookspecs import API, DemoModel, Identified, Metric, Operation, Route, Workload, hookimpl, hookspec
 
 if TYPE_CHECKING:
     from golem_host.derived import DerivedModel
@@ -63,6 +63,7 @@ __all__ = [
     "NotFound",
     "NotSupported",
     "OneShotLane",
+    "Operation",
     "OperatorError",
     "Overloaded",
     "PayloadTooLarge",

@@ -12,7 +12,7 @@ from litestar.handlers import HTTPRouteHandler, WebsocketRouteHandler
 
 from golem_host.errors import PluginError, Unavailable
 from golem_host.hookspecs import Route
-from golem_host.http import added_models, blobs, health, hub_models, known_routes, metrics, models, root
+from golem_host.http import added_models, blobs, health, hub_models, known_routes, metrics, models, openapi, root
 from golem_host.http.disconnect import ClientLeft
 from golem_host.http.envelopes import DIALECTS, as_request_error, error_response
 from golem_host.http.policy import Policy
@@ -64,7 +64,7 @@ def build_app(host: Host) -> Litestar:
 def route_table(host: Host) -> list[tuple[str, Route]]:
     """Who serves what: the host's own routes and those of the enabled plugins. Raises PluginError for duplicates."""
     changing = (added_models.ROUTES, blobs.ROUTES, hub_models.ROUTES)
-    own = (root.ROUTES, health.routes(), models.ROUTES, metrics.ROUTES, *changing)
+    own = (root.ROUTES, health.routes(), models.ROUTES, metrics.ROUTES, openapi.ROUTES, *changing)
     table = [(OWN, route) for routes in own for route in routes]
     for plugin, routes in host.plugins.each("golem_routes"):
         table += [(f"plugin {plugin}", route) for route in routes]

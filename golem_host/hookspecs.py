@@ -72,6 +72,23 @@ class Route:
 
 
 @dataclass(frozen=True)
+class Operation:
+    """What `GET /schema/openapi.json` says of a route, beside what every route has.
+
+    `body` and `answer` are JSON schemas (`golem_host.http.schemas` has parts), None for any object; `takes` and `gives`
+    their media types, `gives` empty for an answer without a body; `streams` the media type of a streamed answer.
+    `statuses` are further statuses (or other words for known ones) and what they mean.
+    """
+
+    body: Mapping[str, Any] | None = None
+    answer: Mapping[str, Any] | None = None
+    takes: str = "application/json"
+    gives: str = "application/json"
+    streams: str = ""
+    statuses: Mapping[int, str] = field(default_factory=dict)
+
+
+@dataclass(frozen=True)
 class Identified:
     """What a file or directory is, told by the plugin that would serve it.
 
@@ -166,6 +183,14 @@ def golem_models(settings: Settings, plugins: PluginSet) -> Sequence[Model]:
 @hookspec
 def golem_routes() -> Sequence[Route]:
     """The routes the plugin serves. Called when the application is built and by `golem-host plugins`; must be cheap."""
+    raise NotImplementedError
+
+
+@hookspec
+def golem_openapi() -> Mapping[str, Operation]:
+    """Bodies and answers of the plugin's routes, by `METHOD /path` as in `golem_routes`. A route that is left out is
+    described as taking and giving objects. Called for each request for the description.
+    """
     raise NotImplementedError
 
 

@@ -12,6 +12,7 @@ from golem_host.api import (
     Metric,
     Model,
     ModelFileError,
+    Operation,
     PluginSet,
     Route,
     Setting,
@@ -165,6 +166,13 @@ def golem_routes() -> Sequence[Route]:
     from golem_host_chat.routes import ROUTES
 
     return ROUTES
+
+
+@hookimpl
+def golem_openapi() -> Mapping[str, Operation]:
+    from golem_host_chat.openapi import OPERATIONS
+
+    return OPERATIONS
 
 
 @hookimpl

@@ -2,11 +2,22 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from golem_host.api import DemoModel, Identified, Model, ModelFileError, Route, Setting, Settings, Workload, hookimpl
+from golem_host.api import (
+    DemoModel,
+    Identified,
+    Model,
+    ModelFileError,
+    Operation,
+    Route,
+    Setting,
+    Settings,
+    Workload,
+    hookimpl,
+)
 from golem_host.config import device, named_path
 
 if TYPE_CHECKING:
@@ -78,6 +89,13 @@ def golem_routes() -> Sequence[Route]:
     from golem_host_embed.routes import ROUTES
 
     return ROUTES
+
+
+@hookimpl
+def golem_openapi() -> Mapping[str, Operation]:
+    from golem_host_embed.openapi import OPERATIONS
+
+    return OPERATIONS
 
 
 @hookimpl

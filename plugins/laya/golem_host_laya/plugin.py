@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 
-from golem_host.api import Identified, Model, ModelFileError, Route, Setting, Settings, hookimpl
+from golem_host.api import Identified, Model, ModelFileError, Operation, Route, Setting, Settings, hookimpl
 from golem_host.config import device, named_path
 
 GOLEM_HOST_API = 1
@@ -44,6 +44,13 @@ def golem_routes() -> Sequence[Route]:
     from golem_host_laya.routes import ROUTES
 
     return ROUTES
+
+
+@hookimpl
+def golem_openapi() -> Mapping[str, Operation]:
+    from golem_host_laya.openapi import OPERATIONS
+
+    return OPERATIONS
 
 
 @hookimpl

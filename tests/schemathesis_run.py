@@ -1,0 +1,64 @@
+"""Requests made at random from the served OpenAPI document, against the real command: no 5xx, no status that is not
+described, no answer of another form. `python tests/schemathesis_run.py` ends with 0 when nothing was found.
+
+GOLEM_CLIENTS_PYTHON is the interpreter that has schemathesis (extra `clients`).
+"""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+import tempfile
+from pathlib import Path
+
+from golem_host.testing.command import Command
+from golem_host.testing.tiny import tiny_gguf
+from golem_host.testing.tiny_encoder import tiny_bert_gguf
+
+SECONDS = 75
+"""For all routes together; the run then stops where it is."""
+
+CHECKS = "not_a_server_error,status_code_conformance,content_type_conformance,response_schema_conformance"
+
+
+def main() -> int:
+    python = os.environ.get("GOLEM_CLIENTS_PYTHON")
+    if not python:
+        print("set GOLEM_CLIENTS_PYTHON to an interpreter that has golem-host's `clients` extra", file=sys.stderr)
+        return 2
+    with tempfile.TemporaryDirectory() as folder:
+        chat = tiny_gguf(Path(folder) / "tiny.gguf", "qwen3")
+        embed = tiny_bert_gguf(Path(folder) / "tiny-bert.gguf")
+        serving = Command(
+            *("--enable", "chat,embed", "--chat-model", str(chat), "--embed-model", str(embed)),
+            *("--addr", "127.0.0.1:0", "--model-folder", folder, "--max-tokens", "4", "--log-level", "warning"),
+            # Nothing outside this machine is asked.
+            env={"HF_ENDPOINT": "http://127.0.0.1:9"},
+        )
+        with serving:
+            found = subprocess.run(
+                [
+                    *(python, "-m", "schemathesis.cli", "run", f"{serving.url}/schema/openapi.json"),
+                    *("--checks", CHECKS, "--phases", "coverage,fuzzing", "--max-time", str(SECONDS), "--seed", "1"),
+                    *(
+                        "--workers",
+                        "2",
+                        "--suppress-health-check",
+                        "all",
+                        "--request-timeout",
+                        "60",
+                        "--warnings",
+                        "off",
+                    ),
+                    # Refused as llama-server refuses it, with a 501.
+                    *("--exclude-operation-id", "post_props"),
+                ],
+                cwd=folder,
+                env={name: value for name, value in os.environ.items() if not name.startswith("GOLEM_")},
+            )
+        return found.returncode
+
+
+if __name__ == "__main__":
+    sys.exit(main())
