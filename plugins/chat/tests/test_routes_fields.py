@@ -65,7 +65,6 @@ ASKING_OF: dict[str, dict[str, Any]] = {
         "n": 2,
         "n_cmpl": 2,
         "logprobs": True,
-        "top_logprobs": 2,
         "n_probs": 2,
         "post_sampling_probs": True,
         "return_progress": True,

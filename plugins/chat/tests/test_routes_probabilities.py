@@ -146,6 +146,28 @@ def test_ollama(tmp_path: Path, path: str) -> None:
     run(tmp_path, scenario)
 
 
+def test_responses(tmp_path: Path) -> None:
+    async def scenario(served: Served) -> None:
+        for word, stop in (("Hi", None), ("bytes", None), ("held", ["O P Q"]), ("stopped", [" O P Q"])):
+            body = {"input": word, "stop": stop, "top_logprobs": 1}
+            whole = (await served.post("/v1/responses", **body)).json()["output"][0]["content"][0]
+            assert whole["text"].startswith("".join(entry["token"] for entry in whole["logprobs"]))
+            assert list(whole["logprobs"][0]) == ["token", "bytes", "logprob", "top_logprobs"]
+            answer = await served.post("/v1/responses", **body, stream=True)
+            events = [json.loads(line[6:]) for line in answer.text.splitlines() if line.startswith("data: ")]
+            deltas = [event for event in events if event["type"] == "response.output_text.delta"]
+            assert [entry for event in deltas for entry in event["logprobs"]] == whole["logprobs"]
+            [done] = [event for event in events if event["type"] == "response.output_text.done"]
+            assert done["logprobs"] == whole["logprobs"]
+            assert events[-1]["response"]["output"][0]["content"][0]["logprobs"] == whole["logprobs"]
+        plain = (await served.post("/v1/responses", input="Hi")).json()["output"][0]["content"][0]
+        assert plain["logprobs"] == [] and served.model.asked[-1].extras.probs is None
+        await served.post("/v1/responses", input="Hi", include=["message.output_text.logprobs"])
+        assert served.model.asked[-1].extras.probs == Probabilities(0)
+
+    run(tmp_path, scenario)
+
+
 def test_openais_client_reads_them(tmp_path: Path) -> None:
     async def scenario(served: Served) -> None:
         client = openai.AsyncOpenAI(

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from pathlib import Path
-from typing import Any
+from typing import Any, cast
 
 from golem_host.errors import RequestError
 from golem_host.http.fields import Fields
@@ -13,6 +13,7 @@ from golem_host_chat.routes.reading import Piece
 from golem_host_chat.routes.responses_items import Conversation
 from golem_host_chat.routes.responses_output import Output
 from golem_host_chat.routes.responses_request import translate
+from golem_host_chat.routes.token_probabilities import TokenWriter
 from named_events import named_events
 from scripted_chat import Script, Served, serving
 
@@ -77,7 +78,7 @@ def test_output_items_in_the_order_they_were_written() -> None:
         Piece(reasoning="Well."),
         Piece(content="Done"),
     ]
-    output = Output()
+    output = Output(TokenWriter(cast(Any, None), None))
     events = ended(output, *pieces)
     assert rebuilt(events) == output.items
     assert [item["type"] for item in output.items] == [
@@ -96,7 +97,7 @@ def test_output_items_in_the_order_they_were_written() -> None:
 
 
 def test_only_an_item_that_was_being_written_is_incomplete() -> None:
-    output = Output()
+    output = Output(TokenWriter(cast(Any, None), None))
     events = ended(output, Piece(reasoning="a"), Piece(content="b"), complete=False)
     assert rebuilt(events) == output.items
     assert [item["status"] for item in output.items] == ["completed", "incomplete"]
@@ -154,11 +155,11 @@ def test_fields_as_those_of_a_chat_request() -> None:
                     "tools": [{"type": "function", "name": "g"}],
                 },
                 "text": {"format": {"type": "json_schema", "name": "n", "schema": {"type": "object"}, "strict": True}},
-                "include": ["reasoning.encrypted_content"],
+                "include": ["message.output_text.logprobs"],
             }
         )
     ).body
-    assert (body["max_tokens"], body["top_k"]) == (5, 3)
+    assert (body["max_tokens"], body["top_k"], body["logprobs"], body["top_logprobs"]) == (5, 3, True, 0)
     assert [tool["function"] for tool in body["tools"]] == [
         {"name": "g", "parameters": {"type": "object"}, "strict": True}
     ]

@@ -331,3 +331,20 @@ def test_models_that_cannot(tmp_path: Path, template: str, why: str) -> None:
         assert served.model.asked == []
 
     run(tmp_path, scenario, template)
+
+
+def test_log_probabilities_of_calls_are_those_of_the_text_drawn(tmp_path: Path) -> None:
+    """Streamed and not, markers included: the text of a call leaves with the call."""
+
+    async def scenario(served: Served) -> None:
+        for word in ("one", "prose", "two", "broken", "open"):
+            body = {"messages": user(word), "tools": [WEATHER], "logprobs": True, "top_logprobs": 0}
+            whole = (await served.post("/v1/chat/completions", **body)).json()["choices"][0]
+            events = sse_events((await served.post("/v1/chat/completions", **body, stream=True)).text)[:-1]
+            choices = [choice for event in events for choice in event["choices"]]
+            streamed = [entry for choice in choices if choice["logprobs"] for entry in choice["logprobs"]["content"]]
+            assert streamed == whole["logprobs"]["content"]
+            raw = b"".join(SCRIPTS[word].pieces).decode()
+            assert "".join(entry["token"] for entry in streamed) == raw
+
+    run(tmp_path, scenario)

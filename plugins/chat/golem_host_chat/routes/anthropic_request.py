@@ -7,7 +7,7 @@ from typing import Any
 from golem_host.http.fields import Fields
 from golem_host_chat.routes.anthropic_blocks import MEMBERS, Conversation
 from golem_host_chat.routes.translated import Translated, members_of, required
-from golem_host_chat.routes.unserved import TRANSLATED, refuse_unserved
+from golem_host_chat.routes.unserved import MESSAGES, TRANSLATED, refuse_unserved
 
 _OWN = ("system", "messages", "tools", "tool_choice", "stop_sequences", "thinking", "output_config", "metadata")
 _FIELDS = {
@@ -53,7 +53,7 @@ def _refuse(fields: Fields) -> None:
     fields.refuse("output_format", "send it as output_config.format")
     for name in ("n", "n_cmpl"):
         fields.refuse(name, "a request gets one message", neutral=(1,))
-    refuse_unserved(fields, TRANSLATED)
+    refuse_unserved(fields, TRANSLATED, MESSAGES)
 
 
 def _tool(tool: Fields) -> dict[str, Any]:

@@ -75,10 +75,17 @@ class Reading:
     single: bool = False
 
     def whole(self, completion: Completion) -> Ending:
-        """A whole answer."""
+        """A whole answer. Its pieces carry the tokens that a stream's do."""
         reader = AnswerReader(self)
-        reader.push(completion.text)
-        reader.finish()
+        tokens = list(completion.probabilities)
+        while tokens and completion.stop_word is not None and not tokens[-1].text:
+            tokens.pop()  # they are the stop string
+        if tokens:
+            for token in tokens:
+                reader.take(Delta(token.text, (token,)))
+        else:
+            reader.push(completion.text)
+        reader.last()
         return reader.ending(completion)
 
     def watch(self) -> Callable[[str], bool]:
@@ -132,15 +139,17 @@ class AnswerReader:
         """`finish`, with what is left of what came along."""
         pieces = self.finish()
         if not pieces and (self._carried.tokens or self._carried.ids):
-            pieces = [Piece()]
+            self._sent.append(Piece())
+            pieces = self._sent[-1:]
         return self._laden(pieces)
 
     def _laden(self, pieces: list[Piece]) -> list[Piece]:
         if not pieces:
             return pieces
         carried, self._carried = self._carried, Delta("")
-        came = {"tokens": carried.tokens, "ids": carried.ids, "timings": carried.timings, "slot": carried.slot}
-        return [*pieces[:-1], replace(pieces[-1], **came)]
+        laden = replace(pieces[-1], tokens=carried.tokens, ids=carried.ids, timings=carried.timings, slot=carried.slot)
+        self._sent[-1] = laden
+        return [*pieces[:-1], laden]
 
     def push(self, text: str) -> list[Piece]:
         """Take in text; returns the pieces that may leave now."""
@@ -307,6 +316,7 @@ def _joined(pieces: list[Piece]) -> Iterator[Piece]:
             "".join(piece.content for piece in group),
             "".join(piece.reasoning for piece in group),
             tuple(call for piece in group for call in piece.calls),
+            tuple(token for piece in group for token in piece.tokens),
         )
 
 

@@ -24,6 +24,7 @@ from golem_host_chat.routes.reading import Ending, Piece
 from golem_host_chat.routes.responses_bodies import Reply
 from golem_host_chat.routes.responses_output import Output
 from golem_host_chat.routes.responses_request import translate
+from golem_host_chat.routes.token_probabilities import TokenWriter
 from golem_host_chat.routes.totals import fill_note
 
 if TYPE_CHECKING:
@@ -43,7 +44,8 @@ async def responses(request: Request[Any, Any, Any], host: Host) -> Response[byt
         with translated.named_as_written(), runtime.lane.arriving():
             draw = await off_loop(request, lambda: asked.draw(runtime), long=asked.takes_long)
         reply = Reply(fields, draw.params, model.name)
-        answer = _Answer(request, runtime, Choices(runtime.lane, draw), reply)
+        tokens = TokenWriter(runtime.tokenizer, draw.extras.probs)
+        answer = _Answer(request, runtime, Choices(runtime.lane, draw), reply, tokens)
         if asked.shared.stream:
             held = host.registry.use(model, asked.shared.keep_alive)
             events = answer.events(held)
@@ -69,12 +71,14 @@ async def input_tokens(request: Request[Any, Any, Any], host: Host) -> dict[str,
 
 
 class _Answer:
-    def __init__(self, request: Request[Any, Any, Any], runtime: ChatRuntime, choices: Choices, reply: Reply) -> None:
+    def __init__(
+        self, request: Request[Any, Any, Any], runtime: ChatRuntime, choices: Choices, reply: Reply, tokens: TokenWriter
+    ) -> None:
         self.choices = choices
         self._request = request
         self._runtime = runtime
         self._reply = reply
-        self._output = Output()
+        self._output = Output(tokens)
 
     async def whole(self) -> dict[str, Any]:
         [ending] = await self.choices.whole(self._request)

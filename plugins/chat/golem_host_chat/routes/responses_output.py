@@ -8,6 +8,7 @@ from typing import Any
 
 from golem_host_chat.formats.base import Call
 from golem_host_chat.routes.reading import Piece
+from golem_host_chat.routes.token_probabilities import TokenWriter
 
 Event = dict[str, Any]
 
@@ -19,16 +20,17 @@ class Output:
     (`sequence_number`) is left to the stream.
     """
 
-    def __init__(self) -> None:
+    def __init__(self, tokens: TokenWriter) -> None:
+        self._tokens = tokens
         self.items: list[dict[str, Any]] = []
         self._open: _Text | None = None
 
     def take(self, piece: Piece) -> Iterator[Event]:
         """The events of one piece more."""
         if piece.reasoning:
-            yield from self._write(_Reasoning, piece.reasoning)
+            yield from self._write(_Reasoning, piece.reasoning, [])
         if piece.content:
-            yield from self._write(_Message, piece.content)
+            yield from self._write(_Message, piece.content, self._tokens.response(piece.tokens))
         for call in piece.calls:
             yield from self._close("completed")
             yield from self._called(call)
@@ -37,7 +39,7 @@ class Output:
         """The events of the end; unless the answer is `complete`, the item that was being written is `incomplete`."""
         yield from self._close("completed" if complete else "incomplete")
 
-    def _write(self, kind: type[_Text], text: str) -> Iterator[Event]:
+    def _write(self, kind: type[_Text], text: str, logprobs: list[dict[str, Any]]) -> Iterator[Event]:
         if not isinstance(self._open, kind):
             text = text.lstrip("\n") if kind is _Reasoning else text  # what parts thoughts does not begin one
             if not text:
@@ -47,7 +49,7 @@ class Output:
             self.items.append(self._open.item("in_progress"))
             yield from self._open.begin()
         assert self._open is not None
-        yield self._open.add(text)
+        yield self._open.add(text, logprobs)
 
     def _close(self, status: str) -> Iterator[Event]:
         if self._open is not None:
@@ -86,6 +88,8 @@ class _Text:
         self.index = index
         self._id = _id(self.prefix)
         self._texts: list[str] = []
+        self._logprobs: list[dict[str, Any]] = []
+        """Of the texts so far."""
         self._place = {"item_id": self._id, "output_index": index, "content_index": 0}
 
     def begin(self) -> Iterator[Event]:
@@ -93,13 +97,14 @@ class _Text:
         yield {"type": "response.output_item.added", "output_index": self.index, "item": added}
         yield {"type": "response.content_part.added", **self._place, "part": self.part("")}
 
-    def add(self, text: str) -> Event:
+    def add(self, text: str, logprobs: list[dict[str, Any]]) -> Event:
         self._texts.append(text)
-        return {"type": f"response.{self.event}.delta", **self._place, "delta": text, **self.extra()}
+        self._logprobs += logprobs
+        return {"type": f"response.{self.event}.delta", **self._place, "delta": text, **self.extra(logprobs)}
 
     def finish(self, item: dict[str, Any]) -> Iterator[Event]:
         text = "".join(self._texts)
-        yield {"type": f"response.{self.event}.done", **self._place, "text": text, **self.extra()}
+        yield {"type": f"response.{self.event}.done", **self._place, "text": text, **self.extra(self._logprobs)}
         yield {"type": "response.content_part.done", **self._place, "part": self.part(text)}
         yield {"type": "response.output_item.done", "output_index": self.index, "item": item}
 
@@ -109,7 +114,7 @@ class _Text:
     def part(self, text: str) -> dict[str, Any]:
         raise NotImplementedError
 
-    def extra(self) -> dict[str, Any]:
+    def extra(self, logprobs: list[dict[str, Any]]) -> dict[str, Any]:
         return {}
 
 
@@ -120,10 +125,10 @@ class _Message(_Text):
         return {"type": "message", "role": "assistant", **super().item(status)}
 
     def part(self, text: str) -> dict[str, Any]:
-        return {"type": "output_text", "text": text, "annotations": [], "logprobs": []}
+        return {"type": "output_text", "text": text, "annotations": [], "logprobs": list(self._logprobs)}
 
-    def extra(self) -> dict[str, Any]:
-        return {"logprobs": []}
+    def extra(self, logprobs: list[dict[str, Any]]) -> dict[str, Any]:
+        return {"logprobs": list(logprobs)}
 
 
 class _Reasoning(_Text):

@@ -7,6 +7,7 @@ from typing import Any
 from golem_host.errors import BadRequest
 from golem_host.http.fields import Fields, kind_of
 from golem_host_chat.routes.responses_items import MEMBERS, Conversation
+from golem_host_chat.routes.token_probabilities import MOST
 from golem_host_chat.routes.translated import Translated, members_of, required
 from golem_host_chat.routes.unserved import TRANSLATED, refuse_unserved
 
@@ -31,6 +32,9 @@ def translate(fields: Fields) -> Translated:
     body["max_tokens"] = fields.integer("max_output_tokens", minimum=0, maximum=2**31 - 1)
     body["tools"], body["tool_choice"] = _tools(fields)
     body["response_format"] = _response_format(fields)
+    included = fields.array("include") or []
+    body["top_logprobs"] = fields.integer("top_logprobs", 0, minimum=0, maximum=MOST)
+    body["logprobs"] = "message.output_text.logprobs" in included or body["top_logprobs"] > 0
     return Translated(body, conversation.places, MEMBERS, _FIELDS)
 
 
@@ -45,8 +49,6 @@ def _refuse(fields: Fields) -> None:
     for name in ("n", "n_cmpl"):
         fields.refuse(name, "a request gets one response", neutral=(1,))
     refuse_unserved(fields, TRANSLATED)
-    if "message.output_text.logprobs" in (fields.array("include") or []):
-        raise fields.fault("include", "log probabilities are not served here: /v1/chat/completions has them")
 
 
 def _tools(fields: Fields) -> tuple[list[dict[str, Any]] | None, Any]:

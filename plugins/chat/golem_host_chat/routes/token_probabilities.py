@@ -88,6 +88,18 @@ class TokenWriter:
             entries.append(entry)
         return {"logprobs": entries} if entries else {}
 
+    def response(self, tokens: Iterable[DrawnToken]) -> list[dict[str, Any]]:
+        """The entries of OpenAI's responses."""
+        return [
+            {
+                "token": token.text,
+                "bytes": list(token.raw),
+                "logprob": token.likelihood.value,
+                "top_logprobs": [self._named(id, value) for id, value in token.likelihood.top],
+            }
+            for token in tokens
+        ]
+
     def whole(self, completion: Completion) -> tuple[DrawnToken, ...]:
         """The tokens a whole answer tells of: as many as its stop string has tokens, written alone, are left out."""
         tokens = completion.probabilities

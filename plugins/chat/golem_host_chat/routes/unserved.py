@@ -56,9 +56,11 @@ TRANSLATED = (
     Unserved("return_progress", _ELSEWHERE, (False,)),
     Unserved("timings_per_token", _ELSEWHERE, (False,)),
     Unserved("logprobs", _ELSEWHERE, (False,)),
-    Unserved("top_logprobs", _ELSEWHERE, (0,)),
 )
 """On routes that are answered as chats but write no such thing: `/v1/responses` and `/v1/messages`."""
+
+MESSAGES = (Unserved("top_logprobs", _ELSEWHERE, (0,)),)
+"""On `/v1/messages`, beside `TRANSLATED`."""
 
 OLLAMA = (Unserved("_debug_render_only", "prompts are rendered to be answered", (False,)),)
 """On both `/api` routes."""
