@@ -44,7 +44,7 @@ def ending(reading: Reading, text: str, finish: str = "stop", cut: int | None = 
     sent = [piece for at in range(0, len(text), cut) for piece in reader.push(text[at : at + cut])]
     sent += reader.finish()
     end = reader.ending(completion)
-    assert all(sum(map(bool, (piece.content, piece.reasoning, piece.calls))) == 1 for piece in sent)
+    assert reading.doubled or all(sum(map(bool, (piece.content, piece.reasoning, piece.calls))) == 1 for piece in sent)
     assert end.content == "".join(piece.content for piece in sent)
     assert end.reasoning == "".join(piece.reasoning for piece in sent)
     assert end.calls == tuple(call for piece in sent for call in piece.calls)
@@ -142,6 +142,12 @@ def test_calls(text: str, content: str, calls: list[str]) -> None:
 def test_many_beginnings_of_calls_stay_text() -> None:
     text = "<call>x" * 1000 + "<call>[1]</call>"
     assert read(Reading(calls=Numbers()), text) == ("", text, [])
+
+
+def test_thoughts_that_are_content_too() -> None:
+    assert read(Reading(THINK, doubled=True), "<think>\na\n</think>\n\nb") == ("a", "<think>a</think>b", [])
+    assert read(Reading(THINK, doubled=True, opened=True), "a b") == ("a b", "<think>a b", [])
+    assert read(Reading(THINK, doubled=True), "b") == ("", "b", [])
 
 
 def test_calls_and_thoughts() -> None:

@@ -51,7 +51,8 @@ async def openai(served: Served, word: str, **body: Any) -> tuple[str | None, st
     reasoning = "".join(delta.get("reasoning_content", "") for delta in deltas)
     assert (reasoning or None, "".join(delta.get("content", "") for delta in deltas)) == found[:2]
     assert choices[-1]["finish_reason"] == found[2]
-    assert not any(delta.get("content") and delta.get("reasoning_content") for delta in deltas)
+    both = any(delta.get("content") and delta.get("reasoning_content") for delta in deltas)
+    assert both == (body.get("reasoning_format") == "deepseek-legacy")
     return found
 
 
@@ -105,7 +106,11 @@ def test_reasoning_format(tmp_path: Path) -> None:
             assert found == ("winter", "Cold.", "stop")
         text = b"".join(SCRIPTS["unasked"].pieces).decode()
         assert await openai(served, "unasked", reasoning_format="none") == (None, text, "stop")
-        for name in ("deepseek-legacy", "x", 7):
+        found = await openai(served, "unasked", reasoning_format="deepseek-legacy")
+        assert found == ("winter", "<think>winter</think>Cold.", "stop")
+        found = await openai(served, "thinks", reasoning_format="deepseek-legacy", **ON)
+        assert found == ("It is\n winter.", "<think>It is\n winter.</think>Cold.\n", "stop")
+        for name in ("x", 7):
             response = await served.post(
                 "/v1/chat/completions", messages=[{"role": "user", "content": "x"}], reasoning_format=name
             )

@@ -26,7 +26,7 @@ class Framing:
 
     `thinking` None leaves the template's switch off. `continue_final` makes the answer continue a last assistant
     message (None: it does when there is one). `add_generation_prompt` False ends the prompt where the messages end.
-    `apart` keeps reasoning out of the content, `budget` are the most tokens of it.
+    `apart` keeps reasoning out of the content, `doubled` repeats it there, `budget` are the most tokens of it.
     """
 
     thinking: bool | None = None
@@ -35,6 +35,7 @@ class Framing:
     add_generation_prompt: bool = True
     tooling: Tooling = NO_TOOLS
     apart: bool = True
+    doubled: bool = False
     budget: int | None = None
 
     @property
@@ -133,6 +134,7 @@ def _reading(runtime: ChatRuntime, template: ChatTemplate, framing: Framing, tex
         preserve=control_tokens(runtime.tokenizer, markers),
         budget=budget,
         single=calls is not None and framing.tooling.single,
+        doubled=framing.doubled,
     )
 
 

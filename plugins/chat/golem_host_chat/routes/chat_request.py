@@ -11,7 +11,7 @@ from golem_host_chat.routes.chat_prompt import Framing, Prompt, conversation_pro
 from golem_host_chat.routes.choices import Draw
 from golem_host_chat.routes.context_limit import tokenizable
 from golem_host_chat.routes.openai_fields import SharedFields, draw_of, shared_fields
-from golem_host_chat.routes.thinking import openai_thinking, reasoning_apart, reasoning_budget
+from golem_host_chat.routes.thinking import openai_thinking, reasoning_budget, reasoning_format
 from golem_host_chat.routes.token_probabilities import of_chat
 from golem_host_chat.routes.tools import openai_tools
 from golem_host_chat.routes.unserved import CHAT, V1, refuse_unserved
@@ -81,12 +81,14 @@ def _framing(fields: Fields) -> Framing:
             "continue_final_message", "Cannot set both add_generation_prompt and continue_final_message to true."
         )
     thinking, kwargs = openai_thinking(fields)
+    form = reasoning_format(fields)
     return Framing(
         thinking=thinking,
         kwargs=kwargs,
         continue_final=continued,
         add_generation_prompt=add_generation_prompt is not False,
         tooling=openai_tools(fields),
-        apart=reasoning_apart(fields),
+        apart=form != "none",
+        doubled=form == "deepseek-legacy",
         budget=reasoning_budget(fields),
     )

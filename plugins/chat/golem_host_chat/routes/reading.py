@@ -23,7 +23,8 @@ MAX_BROKEN = 32
 
 @dataclass(frozen=True)
 class Piece:
-    """A part of an answer that may leave now. Calls are whole; of the first three at most one is not empty.
+    """A part of an answer that may leave now. Calls are whole; of the first three one is not empty at most, but
+    reasoning and content where that is `doubled`.
 
     The others are what the deltas it comes from carried; the last piece may have nothing else.
     """
@@ -63,7 +64,7 @@ class Reading:
     Without `thought` and `calls` all text is content. `tools` are the functions that may be called. `opened` says that
     the prompt ends within a thought. `preserve` are the control tokens whose text has to leave the lane for it
     (`Generation.preserve`); `budget` limits what it thinks there. With `single` an answer
-    ends with its first call.
+    ends with its first call; with `doubled` thoughts stand in the content, too, between their markers.
     """
 
     thought: Thought | None = None
@@ -73,6 +74,7 @@ class Reading:
     preserve: frozenset[int] = frozenset()
     budget: ThoughtBudget | None = None
     single: bool = False
+    doubled: bool = False
 
     def whole(self, completion: Completion) -> Ending:
         """A whole answer. Its pieces carry the tokens that a stream's do."""
@@ -123,8 +125,11 @@ class AnswerReader:
         """Space that belongs to a marker if one comes next."""
         self._broken = 0
         self._single, self._over = reading.single, False
+        self._doubled = reading.doubled
         self._reasoned = False
         self._out: list[Piece] = []
+        if self._thinking and reading.thought is not None:
+            self._double(reading.thought.opening)
         self._sent: list[Piece] = []
         self._carried = Delta("")
         """What came with text that has not left yet."""
@@ -264,6 +269,7 @@ class AnswerReader:
         if thought is not None and marker == (thought.closing if self._thinking else thought.opening):
             self._thinking, self._thought_over = not self._thinking, True
             self._trims, self._space = True, ""
+            self._double(marker)
             if self._thinking and self._reasoned:
                 self._out.append(Piece(reasoning="\n"))
 
@@ -298,11 +304,16 @@ class AnswerReader:
             self._space = whole[len(text) :]
         self._emit(text)
 
+    def _double(self, marker: str) -> None:
+        """A marker that is content as well."""
+        if self._doubled:
+            self._out.append(Piece(content=marker))
+
     def _emit(self, text: str) -> None:
         if not text:
             return
         if self._thinking:
-            self._out.append(Piece(reasoning=text))
+            self._out.append(Piece(reasoning=text, content=text if self._doubled else ""))
             self._reasoned = True
         else:
             self._out.append(Piece(content=text))

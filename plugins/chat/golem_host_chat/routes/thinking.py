@@ -12,7 +12,7 @@ if TYPE_CHECKING:
 
 MAX_BUDGET = 2**31 - 1
 EFFORTS = ("none", "minimal", "low", "medium", "high", "xhigh", "ultra", "max")
-FORMATS = ("auto", "deepseek", "none")
+FORMATS = ("auto", "deepseek", "deepseek-legacy", "none")
 LEVELS = ("low", "medium", "high", "max")
 
 
@@ -44,14 +44,12 @@ def ollama_thinking(fields: Fields) -> tuple[bool | None, dict[str, Any]]:
     return True, {"reasoning_effort": think}
 
 
-def reasoning_apart(fields: Fields) -> bool:
-    """Whether reasoning is kept out of the content, from `reasoning_format`. Raises `BadRequest` for a format that is
-    not served.
-    """
+def reasoning_format(fields: Fields) -> str:
+    """Where reasoning goes: one of `FORMATS`. Raises `BadRequest` for another."""
     name = fields.string("reasoning_format", "auto")
     if name not in FORMATS:
         raise fields.fault("reasoning_format", f"expected one of {', '.join(FORMATS)}, got {name!r}")
-    return name != "none"
+    return name
 
 
 def reasoning_budget(fields: Fields) -> int | None:
