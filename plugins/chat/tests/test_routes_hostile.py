@@ -165,7 +165,7 @@ def test_no_body_makes_a_500(batch: list[tuple[str, dict[str, Any], dict[str, An
                     assert response.status_code in (200, 400, 404), (path, content, response.text)
                     if response.status_code != 200:
                         assert response.json()["error"]
-                    elif '"error"' in response.text:
+                    elif '"error"' in response.text.replace('"error":null', ""):
                         raise AssertionError((path, content, response.text))
                 assert (await served.post("/v1/completions", prompt="x")).status_code == 200
 
