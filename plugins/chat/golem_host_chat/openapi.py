@@ -164,6 +164,7 @@ _RESPONSES = body(
     model=STRING,
     stream=BOOLEAN,
     max_output_tokens=INTEGER,
+    top_logprobs=INTEGER,
     temperature=NUMBER,
     top_p=NUMBER,
     tools=array_of(body(("type", "name"), type={"const": "function"}, name={"type": "string"})),
