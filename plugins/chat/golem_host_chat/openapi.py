@@ -117,6 +117,13 @@ _COMPLETIONS = body(
     ("prompt",), prompt=_PROMPT, **_SAMPLING, logprobs=either(INTEGER, BOOLEAN), echo=BOOLEAN, suffix=STRING,
     best_of=INTEGER,
 )  # fmt: skip
+_NATIVE_ANSWER = either(OBJECT, {"type": "array", "items": OBJECT})
+_SEGMENTS = either(STRING, array_of(either({"type": "string"}, {"type": "integer"})))
+_NATIVE_COMPLETION = Operation(body=body(("prompt",), prompt=_PROMPT, **_SAMPLING), answer=_NATIVE_ANSWER, streams=SSE)
+_INFILL = body(
+    ("input_prefix", "input_suffix"), input_prefix=_SEGMENTS, input_suffix=_SEGMENTS, prompt=STRING,
+    input_extra=array_of(body(("text",), text={"type": "string"}, filename=STRING)), **_SAMPLING,
+)  # fmt: skip
 _USAGE = body(
     ("prompt_tokens", "completion_tokens", "total_tokens"),
     prompt_tokens={"type": "integer"},
@@ -173,6 +180,7 @@ _RESPONSES = body(
     reasoning=body(effort=_EFFORT),
     text=body(format=OBJECT),
     include=array_of({"type": "string"}),
+    top_logprobs=INTEGER,
     metadata={"type": ["object", "null"]},
     store=BOOLEAN,
     previous_response_id=STRING,
@@ -256,6 +264,14 @@ OPERATIONS: Mapping[str, Operation] = {
     ),
     "POST /api/generate": Operation(
         body=_OLLAMA_GENERATE, answer=body((*_DONE, "response"), **_DONE, response={"type": "string"}), streams=LINES
+    ),
+    "POST /completion": _NATIVE_COMPLETION,
+    "POST /completions": _NATIVE_COMPLETION,
+    "POST /infill": Operation(
+        body=_INFILL,
+        answer=_NATIVE_ANSWER,
+        streams=SSE,
+        statuses={501: "The model's vocabulary has no tokens for that"},
     ),
     "POST /tokenize": Operation(
         body=body(
