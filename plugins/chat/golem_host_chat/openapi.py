@@ -180,7 +180,6 @@ _RESPONSES = body(
     reasoning=body(effort=_EFFORT),
     text=body(format=OBJECT),
     include=array_of({"type": "string"}),
-    top_logprobs=INTEGER,
     metadata={"type": ["object", "null"]},
     store=BOOLEAN,
     previous_response_id=STRING,
