@@ -24,6 +24,8 @@ from golem_host_chat.routes import ROUTES
 
 PROMPT = [3 + (7 * i * i + i) % 200 for i in range(150)]
 """Longer than the windows of the tiny models."""
+LONG = 1900
+"""Tokens of an answer that is still drawn while others are asked about it."""
 SAVED, OTHER = list(range(100, 130)), list(range(200, 240))
 
 
@@ -52,10 +54,10 @@ class Served:
 
 
 @asynccontextmanager
-async def serving(folder: Path, file: Path, **flags: str) -> AsyncIterator[Served]:
+async def serving(folder: Path, file: Path, *, device: str = "cpu", **flags: str) -> AsyncIterator[Served]:
     """A host, in this event loop, of the model in `file`, whose slots may be saved in `folder`."""
     given = {"context": "2048", "parallel": "2", "slot-save-path": str(folder), **flags}
-    model = ChatModel(file, name="m")
+    model = ChatModel(file, name="m", device=device)
     settings = settings_of(folder, given, plugin.golem_settings())
     async with running(settings, plugin_set(chat=FakePlugin([model], ROUTES))) as (host, client):
         yield Served(host, client, model)
@@ -254,8 +256,8 @@ def test_a_model_file_that_changed_is_neither_saved_nor_restored(tmp_path: Path)
 
 def test_a_busy_slot_is_acted_on_when_it_is_free_and_others_go_on(tmp_path: Path, tiny: Path) -> None:
     async def scenario() -> None:
-        async with serving(tmp_path, tiny) as served:
-            busy = asyncio.create_task(served.draw(SAVED, 900))
+        async with serving(tmp_path, tiny, context="4096") as served:
+            busy = asyncio.create_task(served.draw(SAVED, LONG))
             while not any(each["is_processing"] for each in await served.slots()):
                 await asyncio.sleep(0.001)
             waiting = asyncio.create_task(served.done(0, "save", filename="a"))
@@ -324,26 +326,26 @@ def test_without_a_folder_nothing_is_saved(tmp_path: Path, tiny: Path) -> None:
 
 def test_what_slots_do(tmp_path: Path, tiny: Path) -> None:
     async def scenario() -> None:
-        async with serving(tmp_path, tiny) as served:
-            idle = [{"id": i, "n_ctx": 1024, "speculative": False, "is_processing": False} for i in range(2)]
+        async with serving(tmp_path, tiny, context="4096") as served:
+            idle = [{"id": i, "n_ctx": 2048, "speculative": False, "is_processing": False} for i in range(2)]
             assert await served.slots() == idle
-            busy = [asyncio.create_task(served.draw(prompt, 900, top_k=5)) for prompt in (SAVED, OTHER)]
+            busy = [asyncio.create_task(served.draw(prompt, LONG, top_k=5)) for prompt in (SAVED, OTHER)]
             while not all(each["is_processing"] for each in await served.slots()):
                 await asyncio.sleep(0.001)
             first = (await served.slots())[0]
-            assert first["params"]["top_k"] == 5 and first["params"]["n_predict"] == 900
+            assert first["params"]["top_k"] == 5 and first["params"]["n_predict"] == LONG
             assert (
                 first["n_prompt_tokens_processed"] in (len(SAVED), len(OTHER)) and first["n_prompt_tokens_cache"] == 0
             )
             [token] = first["next_token"]
-            assert token["has_next_token"] and token["n_decoded"] + token["n_remain"] == 900
+            assert token["has_next_token"] and token["n_decoded"] + token["n_remain"] == LONG
             none = await served.client.get("/slots?fail_on_no_slot=1")
             assert none.status_code == 503 and error_of(none) == "no slot available"
             assert len({each["id_task"] for each in await served.slots()}) == 2
             await asyncio.gather(*busy)
             done = (await served.slots())[0]
             assert not done["is_processing"] and not done["next_token"][0]["has_next_token"]
-            assert done["next_token"][0]["n_decoded"] == 900 and done["next_token"][0]["n_remain"] == 0
+            assert done["next_token"][0]["n_decoded"] == LONG and done["next_token"][0]["n_remain"] == 0
             assert (await served.client.get("/slots?fail_on_no_slot=1")).status_code == 200
             await served.host.registry.unload(served.model)
             assert await served.slots() == idle and served.host.registry.loaded(served.model) is None
