@@ -28,11 +28,23 @@ def main() -> int:
         print("set GOLEM_CLIENTS_PYTHON to an interpreter that has golem-host's `clients` extra", file=sys.stderr)
         return 2
     with tempfile.TemporaryDirectory() as folder:
-        chat = tiny_gguf(Path(folder) / "tiny.gguf", "qwen3")
+        marks = {f"tokenizer.ggml.fim_{name}_token_id": id for id, name in enumerate(("pre", "suf", "mid"), 1)}
+        chat = tiny_gguf(Path(folder) / "tiny.gguf", "qwen3", metadata=marks)
         embed = tiny_bert_gguf(Path(folder) / "tiny-bert.gguf")
         serving = Command(
             *("--enable", "chat,embed", "--chat-model", str(chat), "--embed-model", str(embed)),
-            *("--addr", "127.0.0.1:0", "--model-folder", folder, "--max-tokens", "4", "--log-level", "warning"),
+            *(
+                "--slot-save-path",
+                folder,
+                "--addr",
+                "127.0.0.1:0",
+                "--model-folder",
+                folder,
+                "--max-tokens",
+                "4",
+                "--log-level",
+                "warning",
+            ),
             # Nothing outside this machine is asked.
             env={"HF_ENDPOINT": "http://127.0.0.1:9"},
         )

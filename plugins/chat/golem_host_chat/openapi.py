@@ -286,5 +286,9 @@ OPERATIONS: Mapping[str, Operation] = {
         body=body(tokens=array_of({"type": "integer"}), model=STRING),
         answer=body(("content",), content={"type": "string"}),
     ),
+    "GET /slots": Operation(answer={"type": "array", "items": OBJECT}),
+    "POST /slots/{slot:str}": Operation(
+        body=body(filename=STRING, model=STRING), statuses={501: "The server was started without a place for slots"}
+    ),
     "POST /props": Operation(statuses={501: "Nothing can be changed"}),
 }
