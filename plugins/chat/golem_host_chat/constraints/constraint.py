@@ -85,8 +85,10 @@ def _limits() -> Any:
     """How much a constraint may take. What a message may hold of it is bounded by `verbose_errors`."""
     from llguidance import LLParserLimits
 
-    # Steps of one mask: its fuel is about 14,000 a millisecond, its items 20,000.
-    return LLParserLimits(verbose_errors=False, step_lexer_fuel=100_000, max_items_in_row=10_000)
+    # Of one mask: its fuel is about 14,000 a millisecond. A state is one or two kilobytes.
+    return LLParserLimits(
+        verbose_errors=False, step_lexer_fuel=100_000, max_items_in_row=10_000, max_lexer_states=50_000
+    )
 
 
 def _raise_uncompiled(matcher: LLMatcher) -> None:
