@@ -77,7 +77,8 @@ class Operation:
 
     `body` and `answer` are JSON schemas (`golem_host.http.schemas` has parts), None for any object; `takes` and `gives`
     their media types, `gives` empty for an answer without a body; `streams` the media type of a streamed answer.
-    `statuses` are further statuses (or other words for known ones) and what they mean.
+    `query` are schemas of query parameters. `statuses` are further statuses (or other words for known ones) and what
+    they mean.
     """
 
     body: Mapping[str, Any] | None = None
@@ -85,6 +86,7 @@ class Operation:
     takes: str = "application/json"
     gives: str = "application/json"
     streams: str = ""
+    query: Mapping[str, Any] = field(default_factory=dict)
     statuses: Mapping[int, str] = field(default_factory=dict)
 
 

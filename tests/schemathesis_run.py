@@ -33,18 +33,8 @@ def main() -> int:
         embed = tiny_bert_gguf(Path(folder) / "tiny-bert.gguf")
         serving = Command(
             *("--enable", "chat,embed", "--chat-model", str(chat), "--embed-model", str(embed)),
-            *(
-                "--slot-save-path",
-                folder,
-                "--addr",
-                "127.0.0.1:0",
-                "--model-folder",
-                folder,
-                "--max-tokens",
-                "4",
-                "--log-level",
-                "warning",
-            ),
+            *("--addr", "127.0.0.1:0", "--model-folder", folder, "--max-tokens", "4", "--log-level", "warning"),
+            *("--slot-save-path", folder),
             # Nothing outside this machine is asked.
             env={"HF_ENDPOINT": "http://127.0.0.1:9"},
         )
@@ -63,8 +53,8 @@ def main() -> int:
                         "--warnings",
                         "off",
                     ),
-                    # Refused as llama-server refuses it, with a 501.
-                    *("--exclude-operation-id", "post_props"),
+                    # Refused as llama-server refuses them, with a 501: the model has no tokens to fill in with.
+                    *("--exclude-operation-id", "post_props", "--exclude-operation-id", "post_infill"),
                 ],
                 cwd=folder,
                 env={name: value for name, value in os.environ.items() if not name.startswith("GOLEM_")},

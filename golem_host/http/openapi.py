@@ -79,11 +79,13 @@ def _operation(owner: str, route: Route, said: Operation) -> dict[str, Any]:
         "tags": [owner],
         "responses": _responses(route, said),
     }
-    if names := re.findall(r"\{([^:}]*):", route.path):
-        operation["parameters"] = [
-            {"name": name, "in": "path", "required": True, "schema": {"type": "string", "minLength": 1}}
-            for name in names
-        ]
+    parameters = [
+        {"name": name, "in": "path", "required": True, "schema": {"type": "string", "minLength": 1}}
+        for name in re.findall(r"\{([^:}]*):", route.path)
+    ]
+    parameters += [{"name": name, "in": "query", "schema": schema} for name, schema in said.query.items()]
+    if parameters:
+        operation["parameters"] = parameters
     if route.method in ("POST", "DELETE"):
         operation["requestBody"] = {
             "required": True,
