@@ -16,7 +16,7 @@ from golem_host.kernels import library
 from golem_host.tables import table
 from resident import WANTED, Memory
 from results import Result
-from rows import IK_LLAMA, LAYA, LLAMA_SERVER, MOSHI, SENTENCE_TRANSFORMERS
+from rows import DIFFUSERS, IK_LLAMA, LAYA, LLAMA_SERVER, MOSHI, SENTENCE_TRANSFORMERS
 from servers import Size, interpreter
 
 HEADINGS = ("FILE", "WORK", "PEER", "GOLEM-HOST", "PEER'S", "RATIO", "RATIOS SEEN", "WANTED", "")
@@ -38,7 +38,7 @@ def setting(size: Size, rounds: int, peers: set[str]) -> dict[str, str]:
     if SENTENCE_TRANSFORMERS in peers:
         python = interpreter("GOLEM_ST_PYTHON")
         facts[SENTENCE_TRANSFORMERS] = f"{_package(python, SENTENCE_TRANSFORMERS)}, torch {_package(python, 'torch')}"
-    for name in peers & {LAYA, MOSHI}:
+    for name in peers & {DIFFUSERS, LAYA, MOSHI}:
         python = interpreter("GOLEM_ORACLE_PYTHON")
         facts[name] = f"{_package(python, name)}, torch {_package(python, 'torch')}"
     slots = f"{size.slots} slots of {size.context // size.slots} positions"

@@ -16,6 +16,7 @@ LLAMA_SERVER, IK_LLAMA, PLAIN_READ = "llama-server", "ik_llama.cpp", "plain read
 SENTENCE_TRANSFORMERS = "sentence-transformers"
 LAYA = "laya"
 MOSHI = "moshi"
+DIFFUSERS = "diffusers"
 
 Measure = Callable[[Any, Random], float]
 

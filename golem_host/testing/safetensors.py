@@ -22,16 +22,18 @@ def safetensors_bytes(
 ) -> bytes:
     """A whole file; tensors in the order given. `dtypes` names the types of those that numpy has none for."""
     header: dict[str, object] = {"__metadata__": dict(metadata)} if metadata else {}
-    data = b""
+    chunks: list[bytes] = []
+    at = 0
     for name, value in tensors.items():
         raw = np.ascontiguousarray(value).tobytes()
-        offsets = [len(data), len(data) + len(raw)]
+        offsets = [at, at + len(raw)]
         header[name] = {
             "dtype": (dtypes or {}).get(name) or _DTYPES[value.dtype.name],
             "shape": list(value.shape),
             "data_offsets": offsets,
         }
-        data += raw
+        chunks.append(raw)
+        at += len(raw)
     text = json.dumps(header).encode()
     text += b" " * (-len(text) % 8)
-    return struct.pack("<Q", len(text)) + text + data
+    return b"".join([struct.pack("<Q", len(text)), text, *chunks])

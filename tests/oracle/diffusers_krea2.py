@@ -184,4 +184,5 @@ def answer(request: dict[str, Any]) -> dict[str, Any]:
     return {}
 
 
-serve(answer)
+if __name__ == "__main__":
+    serve(answer)

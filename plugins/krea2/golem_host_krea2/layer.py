@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Generator, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -52,7 +52,7 @@ class Layer:
         self._staged: Any = None
         self._program: Any = None
 
-    def bring(self, weights: LayerWeights, kept: Any = None) -> Iterator[None]:
+    def bring(self, weights: LayerWeights, kept: Any = None) -> Generator[None, None, None]:
         """Bring a layer's values, or copy them from where they are `kept` in memory."""
         self._prepare(weights)
         if kept is not None:
@@ -63,7 +63,7 @@ class Layer:
             self._staged.put(name, values)
         yield
 
-    def run(self, inputs: Mapping[str, NDArray[Any]], live: Mapping[str, int]) -> Iterator[None]:
+    def run(self, inputs: Mapping[str, NDArray[Any]], live: Mapping[str, int]) -> Generator[None, None, None]:
         """The pass over `inputs`; `output` reads what it gave."""
         for name, values in inputs.items():
             self._program.inputs[name][: len(values)] = values
@@ -81,7 +81,7 @@ class Layer:
             return
         self._program = self._staged = None  # given back before the next is taken
         self._staged = self._backend.stage(weights.types)
-        self._program = self._backend.compile(record(self._record, self._staged.tensors))
+        self._program = compiled(self._backend, record(self._record, self._staged.tensors))
         self._types = weights.types
 
 
@@ -92,7 +92,18 @@ def record(make: Record, tensors: Mapping[str, Tensor]) -> Recording:
     return recording
 
 
-def fill(staged: Any, matrices: Mapping[str, Matrix]) -> Iterator[None]:
+def compiled(backend: Any, recording: Recording) -> Any:
+    """The recording's program, which alone holds on to its weights then.
+
+    A recording and its tensors name each other: left to the collector, layers would stay in memory beside those that
+    took their places.
+    """
+    program = backend.compile(recording)
+    recording.commands.clear()
+    return program
+
+
+def fill(staged: Any, matrices: Mapping[str, Matrix]) -> Generator[None, None, None]:
     """Bring matrices into staged memory, part by part."""
     for name, matrix in matrices.items():
         step = staged.part_rows(name, PART_BYTES)

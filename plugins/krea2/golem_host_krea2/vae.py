@@ -18,7 +18,7 @@ from golem_host.ops import Recording, Ref
 from golem_host.weights import GgmlType, Tensor
 from golem_host_krea2.files import File
 from golem_host_krea2.hparams import LATENT_CHANNELS
-from golem_host_krea2.layer import SLICE_SECONDS
+from golem_host_krea2.layer import SLICE_SECONDS, compiled
 
 SCALE = 8
 """Pixels of a latent's side."""
@@ -166,7 +166,7 @@ def enlarging(height: int, width: int) -> NDArray[np.int32]:
 def decode(backend: Any, w: Mapping[str, Tensor], latent: Floats) -> Generator[None, None, Floats]:
     """(8 height, 8 width, 3), about -1 to 1, of a latent (16, height, width) as the diffusion model has it."""
     height, width = latent.shape[1:]
-    program = backend.compile(decoding(w, height, width))
+    program = compiled(backend, decoding(w, height, width))
     z = latent * STD[:, None, None] + MEAN[:, None, None]
     program.inputs["z"][:] = z.reshape(LATENT_CHANNELS, -1).T
     for level in range(3):
