@@ -43,18 +43,10 @@ def main() -> int:
                 [
                     *(python, "-m", "schemathesis.cli", "run", f"{serving.url}/schema/openapi.json"),
                     *("--checks", CHECKS, "--phases", "coverage,fuzzing", "--max-time", str(SECONDS), "--seed", "1"),
-                    *(
-                        "--workers",
-                        "2",
-                        "--suppress-health-check",
-                        "all",
-                        "--request-timeout",
-                        "60",
-                        "--warnings",
-                        "off",
-                    ),
-                    # Refused as llama-server refuses them, with a 501: the model has no tokens to fill in with.
-                    *("--exclude-operation-id", "post_props", "--exclude-operation-id", "post_infill"),
+                    *("--workers", "2", "--suppress-health-check", "all", "--warnings", "off"),
+                    *("--request-timeout", "60"),
+                    # Refused as llama-server refuses it, with a 501.
+                    *("--exclude-operation-id", "post_props"),
                 ],
                 cwd=folder,
                 env={name: value for name, value in os.environ.items() if not name.startswith("GOLEM_")},
