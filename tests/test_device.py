@@ -12,7 +12,7 @@ from golem_host.devices.choice import FairShare
 from golem_host.devices.device import Device
 from golem_host.errors import RequestError
 from golem_host.lanes.job import Job
-from golem_host.lanes.lane import Lane
+from golem_host.lanes.lane import PASS_SECONDS, SHORT_PASS_SECONDS, Lane
 
 
 class Fixed(Lane):
@@ -183,3 +183,28 @@ def test_a_backend_whose_device_was_lost_is_made_anew() -> None:
     assert device.backend is first
     first.lost = True
     assert device.backend is not first
+
+
+class Punctual(Echo):
+    """Has work with deadlines while it says so."""
+
+    live = True
+
+    @property
+    def punctual(self) -> bool:
+        return self.live
+
+
+def test_passes_are_short_beside_a_lane_with_deadlines(device: Device) -> None:
+    other, live = Echo("other", kind="test"), Punctual("live", kind="test")
+    device.attach(other)
+    device.attach(live)
+    seen = []
+    for each in (other, live):
+        each.submit(job := Job(1))
+        wait_for(job)
+        seen.append(each.pass_seconds)
+    live.live = False
+    other.submit(job := Job(1))
+    wait_for(job)
+    assert seen == [SHORT_PASS_SECONDS, PASS_SECONDS] and other.pass_seconds == PASS_SECONDS

@@ -12,7 +12,7 @@ from typing import Any
 
 from golem_host.devices.choice import FairShare, PolicyError
 from golem_host.errors import DeviceFailed, RequestError
-from golem_host.lanes.lane import Lane
+from golem_host.lanes.lane import PASS_SECONDS, SHORT_PASS_SECONDS, Lane
 
 log = logging.getLogger("golem_host.devices")
 
@@ -149,6 +149,8 @@ class Device:
             future.set_exception(error)
 
     def _run(self, lane: Lane, now: float) -> None:
+        punctual = any(other.punctual for other in self._lanes if other is not lane)
+        lane.pass_seconds = SHORT_PASS_SECONDS if punctual else PASS_SECONDS
         try:
             lane.run(now)
         except Exception as error:

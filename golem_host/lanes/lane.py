@@ -16,6 +16,12 @@ from golem_host.lanes.tally import Tally
 
 log = logging.getLogger("golem_host.lanes")
 
+PASS_SECONDS = 0.1
+"""About how long a pass may take where that can be chosen, so that other lanes get their turn ..."""
+SHORT_PASS_SECONDS = 0.025
+"""... and how long while another lane of the device has work with deadlines: a live stream's frame, which must be heard
+within 80 ms, waits for the pass that runs."""
+
 
 def pass_failed(error: BaseException) -> RequestError:
     """What a caller is told when the pass its job was in raised: the error's own words if it was meant for callers."""
@@ -39,6 +45,8 @@ class Lane(ABC):
         self.failed: BaseException | None = None
         """Why this lane can no longer answer; health turns red with it."""
         self.passes = 0
+        self.pass_seconds = PASS_SECONDS
+        """About how long its next pass may take; the device says so."""
         self.tally = Tally()
         """For `/metrics`; the registry puts that of the model's earlier lanes in its place."""
         self._queue: deque[Job[Any]] = deque()
@@ -95,6 +103,11 @@ class Lane(ABC):
         """The earliest deadline among its jobs, or None. A deadline that has come goes before every fair share."""
         with self._lock:
             return min((job.deadline for job in self._queue if job.deadline is not None), default=None)
+
+    @property
+    def punctual(self) -> bool:
+        """Whether it has work whose parts will have deadlines, so that others should keep their passes short."""
+        return False
 
     @abstractmethod
     def run(self, now: float) -> None:

@@ -93,6 +93,7 @@ class ChatRuntime:
         self.lane = StepwiseLane(
             model.name, self._stepper, kind="chat", queue_limit=settings["queue"], seats=self.slots
         )
+        self._stepper.pass_seconds = lambda: self.lane.pass_seconds
 
     def _backend(self, device: Device, settings: Mapping[str, Any]) -> Any:
         """The device's, or one that leaves all but the last layers to the CPU."""

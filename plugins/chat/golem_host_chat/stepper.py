@@ -4,12 +4,13 @@ from __future__ import annotations
 
 import logging
 import time
+from collections.abc import Callable
 from dataclasses import dataclass, field, replace
 from typing import Any
 
 from golem_host.errors import BadRequest, ContextExceeded, DeviceFailed
 from golem_host.lanes.job import Job
-from golem_host.lanes.lane import pass_failed
+from golem_host.lanes.lane import PASS_SECONDS, pass_failed
 from golem_host.text.tokenizer import Tokenizer
 from golem_host_chat.checkpoints import plan_checkpoints
 from golem_host_chat.conversation import Conversation
@@ -23,8 +24,6 @@ from golem_host_chat.slots import Choice, Slot, choose_slot
 
 log = logging.getLogger("golem_host.chat")
 
-PASS_SECONDS = 0.1
-"""About how long a pass may take, so that other lanes and conversations get their turn."""
 MIN_CHUNK = 16
 """Prompt columns a pass carries at least, however slow the model."""
 
@@ -74,7 +73,9 @@ class ChatStepper:
         self._reports: dict[int, SlotReport] = {}
         self._counts = counts or Counts()
         self._chunk = 64
-        """Prompt columns of the next pass: follows the speed seen."""
+        """Prompt columns of a pass of `PASS_SECONDS`: follows the speed seen."""
+        self.pass_seconds: Callable[[], float] = lambda: PASS_SECONDS
+        """How long the next pass may take."""
 
     def admit(self, job: Job[Any]) -> bool | None:
         if isinstance(job.request, SlotAction):
@@ -263,7 +264,7 @@ class ChatStepper:
             columns.add(conversation.slot.index, len(conversation.slot.tokens), tokens, output=True)
             fed.append((conversation, tokens))
             carried.drew.append(conversation.slot.index)
-        room = min(self._chunk, self.passes.widest - len(columns.tokens))
+        room = min(self._room(), self.passes.widest - len(columns.tokens))
         for conversation in reading:
             if room <= 0:
                 break
@@ -275,9 +276,13 @@ class ChatStepper:
             room -= len(tokens)
         return columns, fed, carried
 
+    def _room(self) -> int:
+        """Prompt columns of the next pass."""
+        return max(min(MIN_CHUNK, self._chunk), int(self._chunk * self.pass_seconds() / PASS_SECONDS))
+
     def _adapt(self, width: int, seconds: float) -> None:
         """Let the next pass be as wide as fits its time: twice as wide at most, a power of two."""
-        if width < self._chunk:
+        if width < self._room():
             return
         fitting = width * PASS_SECONDS / seconds if seconds else self.passes.widest
         wanted = max(MIN_CHUNK, min(fitting, 2 * self._chunk, self.passes.widest))

@@ -12,6 +12,7 @@ from golem_host.api import BadRequest, ContextExceeded, Job, StepwiseLane
 from golem_host.devices.cpu import CpuBackend
 from golem_host.kernels import library
 from golem_host.lanes.job import End
+from golem_host.lanes.lane import PASS_SECONDS
 from golem_host.ops import CacheType
 from golem_host.testing.tiny import tiny_gguf
 from golem_host.text.tokenizer import tokenizer_from_gguf
@@ -21,7 +22,7 @@ from golem_host_chat.generation import Completion, Generation
 from golem_host_chat.passes import Columns, Passes
 from golem_host_chat.sampling_params import SamplingParams
 from golem_host_chat.scores import Scores
-from golem_host_chat.stepper import ChatStepper
+from golem_host_chat.stepper import MIN_CHUNK, ChatStepper
 from recurrent_family import Recurrent
 
 FAMILIES = {
@@ -314,3 +315,18 @@ def test_a_pass_says_what_it_carried(engine: Engine) -> None:
     engine.submit(engine.prompt(3, 2))
     engine.run(passes=1)
     assert engine.lane.pass_note() == "slot 0 draws, slot 1 reads 3; 4 columns"
+
+
+def test_prompt_chunks_follow_the_time_a_pass_may_take(tmp_path: Path, backend: CpuBackend) -> None:
+    """At once, and back again; the speed seen in short passes counts for long ones."""
+    stepper = Engine(tiny_gguf(tmp_path / "tiny.gguf"), backend).stepper
+    stepper._chunk = widest = stepper.passes.widest
+    stepper.pass_seconds = lambda: PASS_SECONDS / 2
+    assert stepper._room() == widest // 2 >= MIN_CHUNK
+    stepper._adapt(widest // 2, PASS_SECONDS)
+    assert stepper._chunk == widest // 2
+    stepper.pass_seconds = lambda: PASS_SECONDS
+    assert stepper._room() == widest // 2
+    stepper._chunk = MIN_CHUNK
+    stepper.pass_seconds = lambda: PASS_SECONDS / 100
+    assert stepper._room() == MIN_CHUNK

@@ -36,6 +36,10 @@ class ListeningLane(StepwiseLane):
     def due(self, now: float) -> float | None:
         return self._listening.due
 
+    @property
+    def punctual(self) -> bool:
+        return any(job.request.source.live for job in self._seated)
+
     def refuse(self, error: RequestError) -> None:
         """Live streams have no end of their own: they are ended when the host stops."""
         super().refuse(error)

@@ -250,6 +250,19 @@ def test_live_streams_end_when_the_host_stops() -> None:
     assert rig.lane.state()["running"] == 0
 
 
+def test_other_lanes_keep_their_passes_short_while_a_live_stream_is_seated() -> None:
+    rig = Rig()
+    rig.recording()
+    rig.lane.run(0)
+    assert not rig.lane.punctual
+    live, _ = rig.live()
+    rig.lane.run(0)
+    assert rig.lane.punctual
+    live.cancel()
+    rig.lane.run(0)
+    assert not rig.lane.punctual
+
+
 def test_what_a_live_stream_is_told() -> None:
     rig = Rig()
     job, source = rig.live()
