@@ -17,7 +17,7 @@ from golem_host_krea2.files import Matrix
 
 PART_BYTES = 8 << 20
 """Of a file that are brought between two looks at who else wants the device."""
-SLICE_SECONDS = 0.05
+SLICE_SECONDS = 0.03
 """About how long a piece of a pass takes."""
 
 Vectors = Mapping[str, NDArray[np.float32]]
