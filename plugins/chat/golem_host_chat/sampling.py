@@ -10,13 +10,14 @@ from itertools import dropwhile
 import numpy as np
 from numpy.typing import NDArray
 
+from golem_host.errors import InternalError
 from golem_host.ops.draw import NativeDraw, native_draw
 from golem_host_chat import sampling_filters as filters
 from golem_host_chat.constraints.masking import allows, masked
 from golem_host_chat.likelihoods import Likelihood, Probabilities, of_candidates, of_model
 from golem_host_chat.sampling_draws import AdaptiveProbability, Draw, MirostatOne, MirostatTwo, Proportional
 from golem_host_chat.sampling_dry import Dry, DryRules
-from golem_host_chat.sampling_filters import Candidates, SamplingError
+from golem_host_chat.sampling_filters import Candidates
 from golem_host_chat.sampling_params import SamplingParams
 from golem_host_chat.sampling_penalties import RepetitionPenalties
 from golem_host_chat.sampling_random import Mt19937
@@ -139,13 +140,13 @@ class Sampler:
         mask: NDArray[np.uint32] | None = None,
     ) -> int:
         """A token drawn from a row of `scores`, the one that is `forced`, or one of those in `mask`
-        (`constraints.masking`). Raises `SamplingError`.
+        (`constraints.masking`). Raises `SamplingError`, and `InternalError` for logits that are not finite.
 
         A few of its logits may be changed meanwhile, where they can be written; afterwards they are as they were.
         """
         best = scores.best[row]
         if best < 0:
-            raise SamplingError("the model's output is not finite: no token can be drawn")
+            raise InternalError("the model's output is not finite: no token can be drawn")
         if forced is not None:
             token = self._certain(forced)
         elif mask is None or (self._takes_best and best not in self._biased and allows(mask, best)):

@@ -12,7 +12,7 @@ from typing import Literal
 import numpy as np
 from numpy.typing import NDArray
 
-from golem_host.errors import InternalError
+from golem_host.errors import BadRequest
 from golem_host.ops.draw import NativeDraw
 from golem_host.ops.largest import MAXIMA_BLOCK, largest
 from golem_host_chat.sampling_random import Mt19937
@@ -22,8 +22,8 @@ _FEW_OF = 16
 """After a change one block in this many may be searched again: numpy takes that much longer for each."""
 
 
-class SamplingError(InternalError):
-    """No token can be drawn from these logits: they are not finite, or every token is banned. Concerns one request."""
+class SamplingError(BadRequest):
+    """What the request bans, scales or demands leaves no token that can be drawn."""
 
 
 def finite(best: np.float32) -> np.float32:

@@ -195,3 +195,22 @@ def test_a_model_that_must_call(tmp_path: Path) -> None:
         assert [(call.name, call.object) for call in ending.calls] == [("get_time", {})]
         assert (ending.content, ending.finish, bool(ending.reasoning)) == ("", "tool_calls", thinks)
     device.stop()
+
+
+@pytest.mark.parametrize("format", [HERMES, LLAMA3, MISTRAL, MISTRAL_LIST])
+def test_arguments_are_an_object(masks: Masks, format: CallFormat) -> None:
+    with pytest.raises(ValueError, match="no object"):
+        constraint(masks, format, {"get_time": {"type": "string"}})
+    either = {"type": ["string", "object"], "additionalProperties": False}
+    member = "parameters" if format is LLAMA3 else "arguments"
+    begun = {HERMES: "<tool_call>", LLAMA3: "", MISTRAL: "[TOOL_CALLS]get_time[ARGS]", MISTRAL_LIST: "[TOOL_CALLS]["}
+    for parameters in (
+        either,
+        {"anyOf": [{"type": "string"}, {"enum": [{}, 5]}]},
+        {"$ref": "#/$defs/a", "$defs": {"a": either}},
+    ):
+        found = constraint(masks, format, {"get_time": parameters}, several=False)
+        for arguments, fits in (("{}", True), ('"a"', False), ("5", False)):
+            call = arguments if format is MISTRAL else f'{{"name": "get_time", "{member}": {arguments}}}'
+            ending = {HERMES: "</tool_call>", MISTRAL_LIST: "]"}.get(format, "")
+            assert masks.fits(found, f"{begun[format]}{call}{ending}") == fits, (parameters, arguments)

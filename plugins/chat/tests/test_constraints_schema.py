@@ -269,7 +269,10 @@ def test_what_demands_nothing_is_taken(checker: Masks) -> None:
         ({"type": "string", "minLength": -1}, "minLength"),
         ({"type": "array", "maxItems": 1.5}, "maxItems"),
         ({"type": "number", "minimum": "a"}, "minimum"),
-        ({"type": "number", "multipleOf": 0}, "multiple"),
+        ({"type": "number", "multipleOf": 0}, "'multipleOf' at # is not above 0"),
+        ({"items": {"multipleOf": -3}}, "'multipleOf' at #/items is not above 0"),
+        ({"const": 2**53 + 1}, "'const' at # has an integer beyond 2^53"),
+        ({"enum": [1, {"a": [-(2**60)]}]}, "'enum' at # has an integer beyond 2^53"),
         ({"type": "integer", "multipleOf": 99_999_989}, "'multipleOf' at # has too many digits"),
         ({"type": "number", "multipleOf": 1.2345678}, "'multipleOf' at # has too many digits"),
         ({"oneOf": [B, {"minLength": 3}]}, "oneOf"),
@@ -286,6 +289,17 @@ def test_refusals(checker: Masks, schema: Any, words: str) -> None:
     with pytest.raises((SchemaError, UncompiledError), match=re.escape(words)) as caught:
         checker.schema(schema)
     assert len(str(caught.value)) < 500
+
+
+@pytest.mark.parametrize("kind", ["integer", "number"])
+def test_bounds_that_no_double_holds_are_never_passed(checker: Masks, kind: str) -> None:
+    low = 2**53 + 1
+    for high in (2**60 - 1, 2**60 + 1, 2**62 + 2**10):
+        below = checker.schema({"type": kind, "minimum": 0, "maximum": high})
+        assert checker.fits(below, str(high - 2**11)) and not checker.fits(below, str(high + 1))
+    above = checker.schema({"type": kind, "minimum": low, "maximum": 2**54})
+    assert checker.fits(above, str(low + 1)) and not checker.fits(above, str(low - 1))
+    assert checker.fits(checker.schema({"const": 2**53}), str(2**53))
 
 
 def test_options_of_the_compiler_are_not_taken_from_a_schema(checker: Masks) -> None:

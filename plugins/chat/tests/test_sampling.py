@@ -6,6 +6,7 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
+from golem_host.errors import InternalError
 from golem_host.kernels.library import MAXIMA_BLOCK, load, why_missing
 from golem_host_chat.sampling import Sampler
 from golem_host_chat.sampling_filters import SamplingError
@@ -217,7 +218,7 @@ def test_logits_that_are_not_finite_are_an_error_of_this_request(changes, bad):
     logits = row(1)
     logits[123] = bad
     sampler = Sampler(replace(SamplingParams(seed=1), **changes), vocab_size=VOCABULARY)
-    with pytest.raises(SamplingError, match="not finite"):
+    with pytest.raises(InternalError, match="not finite"):
         sampler.sample(scores(logits))
     assert 0 <= sampler.sample(scores(row(1))) < VOCABULARY
 

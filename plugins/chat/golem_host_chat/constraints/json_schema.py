@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import math
 import re
 from collections.abc import Iterator
 from decimal import Decimal
@@ -74,6 +75,9 @@ MAX_LEVELS = 10_000
 MAX_MULTIPLE = 100_000
 """Largest `multipleOf`, its decimal point left out: what is compiled of it has as many states."""
 
+LARGEST_EXACT = 1 << 53
+"""Integers beyond it may be rounded: the compiler keeps numbers as doubles."""
+
 _NEUTRAL: dict[str, tuple[Any, ...]] = {
     "uniqueItems": (False,),
     "unevaluatedItems": (True, {}),
@@ -81,6 +85,7 @@ _NEUTRAL: dict[str, tuple[Any, ...]] = {
     "propertyNames": (True, {}),
 }
 _SIZES = ("maxItems", "maxLength", "maxProperties", "minItems", "minLength", "minProperties")
+_LOWER, _UPPER = ("minimum", "exclusiveMinimum"), ("maximum", "exclusiveMaximum")
 _ONE = ("additionalItems", "additionalProperties")
 _SEVERAL = ("allOf", "anyOf", "oneOf", "prefixItems")
 _NAMED = ("$defs", "definitions", "patternProperties", "properties")
@@ -146,6 +151,14 @@ class _Check:
         for keyword in _SIZES:
             if isinstance(node.get(keyword), float) and node[keyword].is_integer():
                 node[keyword] = int(node[keyword])
+        for keyword in ("const", "enum"):
+            if _rounded(node.get(keyword)):
+                raise SchemaError(f"'{keyword}' at {path} has an integer beyond 2^53, which would be rounded")
+        for keyword in (*_LOWER, *_UPPER):
+            if keyword in node:
+                node[keyword] = _inward(node[keyword], up=keyword in _LOWER)
+        if not _positive(node.get("multipleOf", 1)):
+            raise SchemaError(f"'multipleOf' at {path} is not above 0")
         if _digits(node.get("multipleOf")) > MAX_MULTIPLE:
             raise SchemaError(f"'multipleOf' at {path} has too many digits: {MAX_MULTIPLE} is the most, without point")
         kind = node.get("format")
@@ -188,6 +201,34 @@ class _Check:
             else:
                 raise SchemaError(f"{where} points at nothing: '{reference[:80]}'")
         return target
+
+
+def _rounded(value: Any) -> bool:
+    """Whether a JSON value has an integer that may not be kept as it is."""
+    waiting = [value]
+    while waiting:
+        each = waiting.pop()
+        if isinstance(each, int) and abs(each) > LARGEST_EXACT:
+            return True
+        if isinstance(each, list | dict):
+            waiting += each.values() if isinstance(each, dict) else each
+    return False
+
+
+def _inward(bound: Any, *, up: bool) -> Any:
+    """A bound that allows nothing `bound` does not: integers become such as a double holds."""
+    if not isinstance(bound, int) or not LARGEST_EXACT < abs(bound) < 1 << 1000:
+        return bound
+    near = float(bound)
+    for value in (near, Decimal(repr(near))):  # integers are compiled from the one, other numbers from the other
+        if value < bound if up else value > bound:
+            return int(math.nextafter(near, math.inf if up else -math.inf))
+    return int(near)
+
+
+def _positive(multiple: Any) -> bool:
+    """Whether it is; anything but a number is left to the compiler."""
+    return not isinstance(multiple, int | float) or multiple > 0
 
 
 def _digits(multiple: Any) -> int:

@@ -11,7 +11,7 @@ from dataclasses import dataclass
 
 from golem_host_chat.formats.base import Call, Malformed, Tools, Writer
 from golem_host_chat.formats.cursor import Cursor, Step
-from golem_host_chat.formats.tagged_json import calls_of, listed, one_of
+from golem_host_chat.formats.tagged_json import arguments_of, calls_of, listed, one_of
 
 _OPENER, _ID, _ARGUMENTS = "[TOOL_CALLS]", "[CALL_ID]", "[ARGS]"
 _NINE = "[A-Za-z0-9]{9}"
@@ -53,7 +53,7 @@ class Mistral:
         id = f"{write.text(_ID)} {write.pattern(_NINE)}" if self.ids else ""
         begun = write.text(_OPENER)
         calls = [
-            f"{begun} {write.text(tool)} {id} {write.text(_ARGUMENTS)} {write.json(parameters)}"
+            f"{begun} {write.text(tool)} {id} {write.text(_ARGUMENTS)} {arguments_of(write, tool, parameters)}"
             for tool, parameters in tools.items()
         ]
         call = write.rule(" | ".join(calls))

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
@@ -79,10 +80,18 @@ def one_of(write: Writer, tools: Tools, name: str, arguments: str, more: str = "
     """A JSON object that calls one of `tools`, its members under these names, `more` after them."""
     calls = [
         f"{write.text(f'{{{json.dumps(name)}: {json.dumps(tool)}, {json.dumps(arguments)}: ')} "
-        f"{write.json(parameters)} {more} {write.text('}')}"
+        f"{arguments_of(write, tool, parameters)} {more} {write.text('}')}"
         for tool, parameters in tools.items()
     ]
     return write.rule(" | ".join(calls))
+
+
+def arguments_of(write: Writer, tool: str, parameters: Mapping[str, Any]) -> str:
+    """A JSON object that fits `parameters`. Raises `ValueError` where their type is another."""
+    kinds = parameters.get("type", "object")
+    if kinds != "object" and not (isinstance(kinds, list) and "object" in kinds):
+        raise ValueError(f"the parameters of {tool!r} are no object, as those of a function are")
+    return write.json({**parameters, "type": "object"})
 
 
 def listed(write: Writer, call: str, *, several: bool) -> str:

@@ -6,7 +6,6 @@ from typing import TYPE_CHECKING
 
 from golem_host.errors import BadRequest
 from golem_host_chat.constraints.constraint import Constraint
-from golem_host_chat.constraints.json_schema import SchemaError
 from golem_host_chat.constraints.vocabulary import UncompiledError
 from golem_host_chat.constraints.writer import GrammarWriter
 from golem_host_chat.formats.tagged_json import SPACES
@@ -44,7 +43,7 @@ def answer_constraint(
         body = " | ".join(f"({each})" for each in bodies)
         thought = _thought(write, runtime.template.thought if runtime.template else None, framing, reading)
         start = f"start: {thought} ({body})\n"
-    except SchemaError as error:
+    except ValueError as error:
         raise BadRequest(f"Field 'tools': {error}", param="tools") from error
     rules = "" if asked is None else asked.rules()
     try:
