@@ -13,6 +13,7 @@ from typing import Any, Protocol
 
 from golem_host.errors import BadRequest
 from golem_host.http.fields import kind_of
+from golem_host_chat.formats.base import Malformed, parse_json
 from golem_host_chat.template_probes import with_parts
 
 ROLES = ("system", "developer", "user", "assistant", "tool")
@@ -186,9 +187,13 @@ def _arguments(arguments: Any, where: str) -> dict[str, Any]:
         return {}
     if isinstance(arguments, str):
         try:
-            arguments = json.loads(arguments)
-        except (ValueError, RecursionError) as error:
-            raise _refusal(where, f"is not JSON: {error}") from error
+            arguments = parse_json(arguments)
+        except Malformed as error:
+            raise _refusal(where, f"is not JSON: {error.__cause__}") from error
+        try:
+            json.dumps(arguments, ensure_ascii=False).encode()
+        except UnicodeEncodeError as error:  # JSON within JSON: the body's own check has not seen it
+            raise _refusal(where, "holds half of a surrogate pair") from error
     if not isinstance(arguments, dict):
         raise _refusal(where, f"must be a JSON object, not {kind_of(arguments)}")
     return arguments
