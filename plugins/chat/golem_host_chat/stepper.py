@@ -290,7 +290,8 @@ class ChatStepper:
 
     def _fail(self, conversation: Conversation, error: Exception) -> None:
         """What goes wrong for one conversation is its own affair. Called while the error is handled."""
-        log.exception("drawing for one request failed")
+        if not isinstance(error, BadRequest):  # which is the caller's doing
+            log.exception("drawing for one request failed")
         conversation.job.fail(pass_failed(error))
         conversation.slot.forget()
 

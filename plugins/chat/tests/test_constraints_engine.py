@@ -134,7 +134,7 @@ def test_an_answer_may_end_where_more_may_follow(path: Path, backend: CpuBackend
         assert answer.finish == "length" or answer.tokens[-1] in ends
 
 
-def test_what_is_banned_fails_alone(path: Path, backend: CpuBackend) -> None:
+def test_what_is_banned_fails_alone(path: Path, backend: CpuBackend, caplog: pytest.LogCaptureFixture) -> None:
     engine = Engine(path, backend)
     constraint = schema_constraint(engine)
     banned = tuple((id, -np.inf) for id in range(engine.vocab_size))
@@ -143,6 +143,7 @@ def test_what_is_banned_fails_alone(path: Path, backend: CpuBackend) -> None:
     other = engine.submit(engine.prompt(3, 2))
     engine.run()
     assert isinstance(failing.error, SamplingError) and failing.error.status == 400  # sent again it fails again
+    assert not caplog.records
     assert other.error is None and len(other.value.tokens) == 12
     assert engine.answer(engine.prompt(3, 1), constraint=constraint, tokens=3).text
 
