@@ -9,6 +9,7 @@ import contextlib
 import io
 import json
 import os
+import re
 import sys
 from collections.abc import Sequence
 from pathlib import Path
@@ -162,12 +163,14 @@ def _enabled(command: str, wanted: Settings) -> PluginSet:
             return plugins.load(names)
         raise UsageError("--demo: no installed plugin that loads has a demo model; see golem-host plugins")
     if command in LOADING:
-        print(_plugin_table(examined), file=sys.stderr)
         names = [one.info.name for one in examined if one.error is None]
         if not names:
-            raise UsageError("no plugin is enabled, and none that loads is installed")
+            raise UsageError("no plugin is enabled, and none that loads is installed; see golem-host plugins")
         name = LOADING[command]
-        raise UsageError(f"no plugin is enabled; try {name} --demo, or choose: {name} --enable {names[0]}")
+        raise UsageError(
+            f"no plugin is enabled; try {name} --demo, or choose: {name} --enable {names[0]} "
+            f"(installed: {', '.join(names)}; golem-host plugins tells more)"
+        )
     for one in examined:
         if one.error:
             print(f"golem-host: left out: {one.error}", file=sys.stderr)
@@ -215,11 +218,16 @@ def _plugin_table(examined: Sequence[plugins.Examination]) -> str:
             one.info.version,
             "" if one.hook_api is None else str(one.hook_api),
             "yes" if one.error is None else "no",
-            one.error or "\n".join(f"{route.method} {route.path}" for route in one.routes),
+            one.error or "\n".join(f"{route.method} {_path(route.path)}" for route in one.routes),
         )
         for one in examined
     ]
     return table(("NAME", "DISTRIBUTION", "VERSION", "HOOK API", "LOADS", "ROUTES, OR WHY IT DOES NOT LOAD"), rows)
+
+
+def _path(path: str) -> str:
+    """A route's path without the types of its parameters."""
+    return re.sub(r"\{(\w+):\w+\}", r"{\1}", path)
 
 
 def _as_json(one: plugins.Examination) -> dict[str, object]:

@@ -36,7 +36,7 @@ class DerivedModel(Model):
             base.parameter_count, base.quantization, base.size_bytes,
         )  # fmt: skip
         self.context_length, self.embedding_length = base.context_length, base.embedding_length
-        self.capabilities = base.capabilities
+        self.capabilities = base.layer_capabilities(self.prepared)
 
     def load(self, device: Device, settings: Mapping[str, Any], progress: Callable[[float], None]) -> Runtime:
         raise NotImplementedError("the registry loads the base")

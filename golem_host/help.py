@@ -51,6 +51,8 @@ def command_help(command: str) -> str:
     lines += textwrap.wrap(f"{COMMANDS[command][0].upper()}{COMMANDS[command][1:]}.", _width())
     if command in JSON_COMMANDS:
         lines += ["", *_entry("--json", "print it for programs", _width())]
+    if command == "bench":
+        lines += ["", "For example: golem-host bench --enable chat --chat-model model.gguf"]
     lines += ["", "Every flag: golem-host --help; with those of plugins: golem-host --enable NAME --help."]
     return "\n".join(lines)
 

@@ -106,6 +106,10 @@ class Model(ABC):
                 raise BadRequest(f"'{name}' means nothing to model '{self.name}', which serves {self.kind}", param=name)
         return None
 
+    def layer_capabilities(self, prepared: Any) -> tuple[str, ...]:
+        """What a model with such a layer can do; `prepared` is what `prepare_layer` made of it."""
+        return self.capabilities
+
     def layered(self, runtime: Runtime, derived: DerivedModel) -> Runtime:
         """The loaded model as routes see it through `derived`. Raises BadRequest for what cannot be honoured now."""
         return runtime
@@ -251,7 +255,7 @@ class Registry:
         if len(of_kind) == 1 and (not name or any_model):
             return of_kind[0]
         if not name:
-            raise BadRequest(f"model is required: {', '.join(model.name for model in of_kind)}", param="model")
+            raise BadRequest(f"model is required; one of: {', '.join(model.name for model in of_kind)}", param="model")
         raise NotFound(f"model '{name}' not found", code="model_not_found", param="model")
 
     # Residency

@@ -78,7 +78,7 @@ def test_unknown_and_missing_names(device: Device, tmp_path: Path) -> None:
     two = registry_of(device, tmp_path, FakeModel("a"), FakeModel("b"))
     with pytest.raises(NotFound, match="model 'x' not found"):
         two.resolve("x", "chat")
-    with pytest.raises(BadRequest, match="model is required: a, b"):
+    with pytest.raises(BadRequest, match="model is required; one of: a, b"):
         two.resolve(None, "chat")
     one = registry_of(device, tmp_path, FakeModel("a"))
     assert one.resolve("anything", "chat").name == "a" and one.resolve("", "chat").name == "a"

@@ -188,6 +188,10 @@ class ChatModel(Model):
 
         return prepare_layer(self.path, self.name, layer)
 
+    def layer_capabilities(self, prepared: PreparedLayer) -> tuple[str, ...]:
+        template = prepared.template
+        return self.capabilities if template is None else ("completion", *template.capabilities)
+
     def layered(self, runtime: Runtime, derived: DerivedModel) -> Runtime:
         from golem_host_chat.derived import DerivedRuntime
 

@@ -289,7 +289,7 @@ OPERATIONS: Mapping[str, Operation] = {
     "GET /slots": Operation(answer={"type": "array", "items": OBJECT}),
     "POST /slots/{slot:str}": Operation(
         body=body(filename=STRING, model=STRING),
-        query={"action": {"enum": ["save", "restore", "erase"]}},
+        query={"action": {"enum": ["save", "restore", "erase"]}, "model": STRING},
         statuses={501: "The host was started without --slot-save-path"},
     ),
     "POST /props": Operation(statuses={501: "Nothing can be changed"}),

@@ -119,13 +119,13 @@ class _Reader:
     def _bytes(self, count: int) -> bytes:
         part = self._file.read(count)
         if len(part) < count:
-            raise SlotFileError("it is too short")
+            raise SlotFileError("the file is too short to be a saved slot")
         self._digest.update(part)
         return part
 
     def _filled(self, copy: SlotCopy) -> SlotCopy:
         if copy.nbytes > self._size:
-            raise SlotFileError("it is too short")
+            raise SlotFileError("the file is too short to be a saved slot")
         for array in _arrays(copy):
             self._fill(array)
         return copy
@@ -133,7 +133,7 @@ class _Reader:
     def _fill(self, array: NDArray[Any]) -> None:
         view = _as_bytes(array)
         if len(view) and self._file.readinto(view) < len(view):  # type: ignore[attr-defined]
-            raise SlotFileError("it is too short")
+            raise SlotFileError("the file is too short to be a saved slot")
         self._digest.update(view)
 
 

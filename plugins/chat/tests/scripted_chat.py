@@ -235,6 +235,7 @@ class ScriptedModel(Model):
         self.loads = 0
 
     prepare_layer = ChatModel.prepare_layer
+    layer_capabilities = ChatModel.layer_capabilities
     layered = ChatModel.layered
 
     def load(self, device: Device, settings: Mapping[str, Any], progress: Callable[[float], None]) -> ScriptedRuntime:

@@ -166,12 +166,15 @@ def test_show_tells_the_layer_and_its_modelfile(tmp_path: Path) -> None:
 
 def test_a_template_of_its_own(tmp_path: Path) -> None:
     template = "{% for m in messages %}<{{ m.role }}>{{ m.content }}{% endfor %}"
+    template += "{% if enable_thinking is defined and not enable_thinking %}<no>{% endif %}"
 
     async def use(served: Served) -> None:
         found = await asked(served, "/api/chat", model="plain", messages=USER, stream=False)
-        assert text_of(served, found).endswith("<system>Arr<user>Hi")
+        assert text_of(served, found).removesuffix("<no>").endswith("<system>Arr<user>Hi")
         base = await asked(served, "/api/chat", model="scripted", messages=USER, stream=False)
         assert "<user>" not in text_of(served, base)
+        shown = [(await served.post("/api/show", model=name)).json() for name in ("plain", "scripted")]
+        assert [each["capabilities"] for each in shown] == [["completion", "thinking"], ["completion"]]
 
     derived(tmp_path, use, {"model": "plain", "from": "scripted", "template": template, "system": "Arr"})
 

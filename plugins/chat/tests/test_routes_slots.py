@@ -312,6 +312,24 @@ def test_refusals(tmp_path: Path, tiny: Path) -> None:
     asyncio.run(scenario())
 
 
+def test_the_body_or_the_query_names_the_model(tmp_path: Path, tiny: Path) -> None:
+    async def scenario() -> None:
+        models = [ChatModel(tiny, name=name) for name in ("m", "q")]
+        settings = settings_of(tmp_path, {"slot-save-path": str(tmp_path)}, plugin.golem_settings())
+        async with running(settings, plugin_set(chat=FakePlugin(models, ROUTES))) as (_, client):
+            for action in ("save", "restore", "erase"):
+                act = f"/slots/0?action={action}"
+                body = {"filename": f"{action[0]}.bin"}
+                assert "model is required" in error_of(await client.post(act, json=body))
+                assert (await client.post(act, json={**body, "model": "nobody"})).status_code == 404
+                for url, named in ((act, {**body, "model": "q"}), (f"{act}&model=q", body)):
+                    saved = await client.post(url.replace("restore", "save"), json=named)
+                    assert saved.status_code == 200, saved.text
+                    assert (await client.post(url, json=named)).status_code == 200
+
+    asyncio.run(scenario())
+
+
 def test_without_a_folder_nothing_is_saved(tmp_path: Path, tiny: Path) -> None:
     async def scenario() -> None:
         model = ChatModel(tiny, name="m")

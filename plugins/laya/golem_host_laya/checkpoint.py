@@ -86,6 +86,8 @@ def looks_like(path: Path) -> bool:
 
 def open_checkpoint(path: Path) -> Checkpoint:
     """Open a directory. Raises `ModelFileError` for one that cannot be served, naming why."""
+    if not path.exists():
+        raise ModelFileError(path, "cannot be opened: No such file or directory")
     if not looks_like(path):
         raise ModelFileError(path, f"is no laya checkpoint: there is no {CONFIG} in it")
     for folder, files in (("encoder", ["config.json"]), ("tokenizer", ["tokenizer.json", "tokenizer_config.json"])):

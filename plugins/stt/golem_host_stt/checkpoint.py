@@ -120,6 +120,8 @@ def looks_like(path: Path) -> bool:
 
 def open_checkpoint(path: Path) -> Checkpoint:
     """Open a directory. Raises `ModelFileError` for one that cannot be served, naming why."""
+    if not path.exists():
+        raise ModelFileError(path, "cannot be opened: No such file or directory")
     if not (path / CONFIG).is_file():
         raise ModelFileError(path, f"is no speech-to-text checkpoint: there is no {CONFIG} in it")
     return Checkpoint(path, read_config(path / CONFIG))

@@ -101,6 +101,7 @@ def test_files_that_are_missing(tmp_path: Path, missing: str, reason: str) -> No
     folder = tiny_stt_directory(tmp_path / "tiny")
     (folder / missing).unlink()
     assert reason in refused(folder)
+    assert "cannot be opened: No such file or directory" in refused(folder / "nowhere")
 
 
 @pytest.mark.parametrize(

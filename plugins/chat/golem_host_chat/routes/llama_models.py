@@ -1,4 +1,4 @@
-"""Which chat model llama-server's routes without a body mean."""
+"""Which chat model llama-server's routes mean whose body need not name one."""
 
 from __future__ import annotations
 
@@ -12,12 +12,12 @@ if TYPE_CHECKING:
     from golem_host_chat.model import ChatModel
 
 
-def asked_model(request: Request[Any, Any, Any], host: Host) -> Model:
-    """The model of the query's `model`, or the only one there is. Raises `BadRequest` or `NotFound`."""
-    return host.registry.resolve(request.query_params.get("model"), "chat")
+def asked_model(request: Request[Any, Any, Any], host: Host, named: str | None = None) -> Model:
+    """The model `named` in a body, else the query's, else the only one there is. Raises `BadRequest` or `NotFound`."""
+    return host.registry.resolve(named or request.query_params.get("model"), "chat")
 
 
-def asked_base(request: Request[Any, Any, Any], host: Host) -> ChatModel:
+def asked_base(request: Request[Any, Any, Any], host: Host, named: str | None = None) -> ChatModel:
     """The same, or what it is derived from: they share their slots."""
-    model = asked_model(request, host)
+    model = asked_model(request, host, named)
     return cast("ChatModel", model.base or model)

@@ -55,9 +55,9 @@ async def slot_action(request: Request[Any, Any, Any], host: Host) -> dict[str, 
     action = request.query_params.get("action")
     if action not in ("save", "restore", "erase"):
         raise BadRequest("Invalid action: it is save, restore or erase", param="action")
-    path = None if action == "erase" else folder / _file_name(Fields(await read_json(request)))
-    await request.body()  # or a client that leaves is not noticed
-    model = asked_base(request, host)
+    fields = Fields(await read_json(request)) if await request.body() or action != "erase" else Fields({})
+    path = None if action == "erase" else folder / _file_name(fields)
+    model = asked_base(request, host, fields.string("model"))
     async with host.registry.use(model) as used:
         runtime = cast("ChatRuntime", used)
         slots = _Slot(request, host, runtime, _number(request.path_params["slot"], runtime.slots))
