@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import logging
+import weakref
 from collections.abc import Callable, Mapping
 from concurrent.futures import Future
 from functools import partial
@@ -93,7 +94,8 @@ class ChatRuntime:
         self.lane = StepwiseLane(
             model.name, self._stepper, kind="chat", queue_limit=settings["queue"], seats=self.slots
         )
-        self._stepper.pass_seconds = lambda: self.lane.pass_seconds
+        lane = weakref.proxy(self.lane)  # in a ring of references an unloaded model would keep its memory
+        self._stepper.pass_seconds = lambda: lane.pass_seconds
 
     def _backend(self, device: Device, settings: Mapping[str, Any]) -> Any:
         """The device's, or one that leaves all but the last layers to the CPU."""

@@ -48,12 +48,12 @@ def test_generate(clients: Clients) -> None:
 
 def test_a_client_that_leaves_and_one_that_talks(clients: Clients) -> None:
     """The picture nobody waits for makes room for the next one; conversations are answered meanwhile."""
-    body = {"model": "painter", "prompt": "x", "size": "512x512", "steps": 100, "progress_id": "left"}
+    body = {"model": "painter", "prompt": "x", "size": "1024x1024", "steps": 100, "progress_id": "left"}
     url = f"{clients.url}/v1/images/generations"
 
     def leave() -> None:
         with pytest.raises(httpx.TimeoutException):
-            httpx.post(url, json=body, timeout=3, trust_env=False)
+            httpx.post(url, json=body, timeout=1, trust_env=False)
 
     leaving = threading.Thread(target=leave)
     leaving.start()

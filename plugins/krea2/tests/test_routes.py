@@ -206,9 +206,9 @@ def test_one_picture_at_a_time_and_cancel(tmp_path: Path, root: Path) -> None:
         progress = await until(client, "waiting", lambda progress: "status" in progress)
         assert progress["status"] == "queued" and lane.state()["running"] == 1
         assert (await asked(client, progress_id="long"))[0] == 400  # the id of another picture
+        [job] = lane.in_flight()
         leaving.cancel()
         await asyncio.gather(leaving, return_exceptions=True)
-        [job] = lane.in_flight()
         passes = lane.passes
         job.cancel()
         for _ in range(20_000):
