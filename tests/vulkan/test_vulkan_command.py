@@ -66,10 +66,11 @@ def test_without_a_driver_the_processor_is_listed_and_one_line_says_why(physical
     done = _run("devices", **NOWHERE)
     assert done.returncode == 0, done.stderr
     lines = done.stdout.splitlines()
-    assert [line.split()[0] for line in lines] == ["DEVICE", "cpu", "no"]
-    assert lines[2].startswith("no Vulkan device: Vulkan finds no")
+    assert lines[0].startswith("DEVICE ") and lines[1].startswith("cpu ")
+    assert not any(line.startswith("vulkan") for line in lines)
+    assert lines[-1].startswith("no Vulkan device: Vulkan finds no")
     problem = json.loads(_run("devices", "--json", **NOWHERE).stdout)["vulkan_problem"]
-    assert f"no Vulkan device: {problem}" == lines[2]
+    assert f"no Vulkan device: {problem}" == lines[-1]
 
 
 @pytest.fixture

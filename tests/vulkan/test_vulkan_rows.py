@@ -20,8 +20,12 @@ from golem_host.devices.vulkan.backend import VulkanBackend
 from golem_host.devices.vulkan.lower import TABLE, lower
 from golem_host.devices.vulkan.weights import wanted_by
 from golem_host.ops import Op, Recording, Ref, Weighting
-from golem_host.ops.gate import Activation, Gate
+from golem_host.ops.elementwise import AddRow, MultiplyRow
+from golem_host.ops.full_attention import FullAttention
+from golem_host.ops.gate import Activation, FloatGelu, Gate
+from golem_host.ops.image import Conv2d
 from golem_host.ops.recording import TorchOp
+from golem_host.ops.windows import CausalWindows
 from ops_checks import activations, agree, run, weight
 
 
@@ -60,6 +64,10 @@ def test_hadamard(vulkan: VulkanBackend, twin: CpuBackend, block: int, width: in
         agree(vulkan, twin, lambda x, a=after: ops.hadamard(x, signs, block, signs_after=a), x, units=0)
 
 
+WITHOUT_SHADERS = (AddRow, MultiplyRow, CausalWindows, Conv2d, FloatGelu, FullAttention)
+"""Those of speech to text and of pictures, as the ELU gate is: these plugins refuse Vulkan devices so far."""
+
+
 def test_every_operation_has_a_shader() -> None:
     modules = [importlib.import_module(each.name) for each in pkgutil.iter_modules(ops.__path__, "golem_host.ops.")]
     operations = {
@@ -68,10 +76,10 @@ def test_every_operation_has_a_shader() -> None:
         for each in vars(module).values()
         if isinstance(each, type) and hasattr(each, "twin") and each is not Op
     }
-    assert operations - set(TABLE) == {TorchOp}
+    assert operations - set(TABLE) == {TorchOp, *WITHOUT_SHADERS}
 
 
-@pytest.mark.parametrize("activation", Activation)
+@pytest.mark.parametrize("activation", [each for each in Activation if each is not Activation.ELU])
 def test_gates(vulkan: VulkanBackend, twin: CpuBackend, activation: Activation) -> None:
     def build(gate: Ref, up: Ref) -> Ref:
         return gate.recording.append(Gate(activation), (gate, up), gate.axis, gate.shape, in_place=(0, 1))
