@@ -1,7 +1,7 @@
 """What a plugin imports first. Everything here is public: names change only with a new hook version.
 
-The heavier names (models, lanes, the host) are imported when they are first used, so that a plugin's light module stays
-light; none of them imports torch.
+The heavier names (models, lanes, the host, what answers requests) are imported when they are first used: a plugin's
+light module imports them inside its functions and stays light. None of them imports torch.
 """
 
 from __future__ import annotations
@@ -13,6 +13,7 @@ from golem_host.config import Setting, Settings
 from golem_host.errors import (
     BadRequest,
     ContextExceeded,
+    DeviceFailed,
     Forbidden,
     GolemError,
     InternalError,
@@ -27,16 +28,26 @@ from golem_host.errors import (
     Unauthorized,
     Unavailable,
     Unprocessable,
+    UnsupportedMediaType,
     UsageError,
 )
 from golem_host.hookspecs import API, DemoModel, Identified, Metric, Operation, Route, Workload, hookimpl, hookspec
+from golem_host.http.body import read_json
+from golem_host.http.fields import Fields
 
 if TYPE_CHECKING:
     from golem_host.derived import DerivedModel
+    from golem_host.devices.device import Device
     from golem_host.host import Host
+    from golem_host.http.disconnect import result_or_disconnect
+    from golem_host.http.keep_alive import parse_keep_alive
+    from golem_host.http.off_loop import off_loop
+    from golem_host.http.requestlog import log_note
+    from golem_host.http.streams import SSE_DONE, stream_reply
+    from golem_host.http.writing import json_response, text_response
     from golem_host.lanes.job import Job, JobCancelled
     from golem_host.lanes.lane import Lane
-    from golem_host.lanes.oneshot import OneShotLane
+    from golem_host.lanes.oneshot import OneShotLane, Part
     from golem_host.lanes.stepwise import Stepper, StepwiseLane
     from golem_host.layer import Layer
     from golem_host.plugins import PluginSet
@@ -44,10 +55,14 @@ if TYPE_CHECKING:
 
 __all__ = [
     "API",
+    "SSE_DONE",
     "BadRequest",
     "ContextExceeded",
     "DemoModel",
     "DerivedModel",
+    "Device",
+    "DeviceFailed",
+    "Fields",
     "Forbidden",
     "GolemError",
     "Host",
@@ -66,6 +81,7 @@ __all__ = [
     "Operation",
     "OperatorError",
     "Overloaded",
+    "Part",
     "PayloadTooLarge",
     "PluginError",
     "PluginSet",
@@ -79,14 +95,25 @@ __all__ = [
     "Unauthorized",
     "Unavailable",
     "Unprocessable",
+    "UnsupportedMediaType",
     "UsageError",
     "Workload",
     "hookimpl",
     "hookspec",
+    "json_response",
+    "log_note",
+    "off_loop",
+    "parse_keep_alive",
+    "read_json",
+    "result_or_disconnect",
+    "stream_reply",
+    "text_response",
 ]
 
 _HOMES = {
+    "SSE_DONE": "golem_host.http.streams",
     "DerivedModel": "golem_host.derived",
+    "Device": "golem_host.devices.device",
     "Host": "golem_host.host",
     "Job": "golem_host.lanes.job",
     "JobCancelled": "golem_host.lanes.job",
@@ -94,10 +121,18 @@ _HOMES = {
     "Layer": "golem_host.layer",
     "Model": "golem_host.registry",
     "OneShotLane": "golem_host.lanes.oneshot",
+    "Part": "golem_host.lanes.oneshot",
     "PluginSet": "golem_host.plugins",
     "Runtime": "golem_host.registry",
     "Stepper": "golem_host.lanes.stepwise",
     "StepwiseLane": "golem_host.lanes.stepwise",
+    "json_response": "golem_host.http.writing",
+    "log_note": "golem_host.http.requestlog",
+    "off_loop": "golem_host.http.off_loop",
+    "parse_keep_alive": "golem_host.http.keep_alive",
+    "result_or_disconnect": "golem_host.http.disconnect",
+    "stream_reply": "golem_host.http.streams",
+    "text_response": "golem_host.http.writing",
 }
 
 

@@ -118,3 +118,13 @@ def test_any_value_is_read_as_its_type_or_refused(value: Any, reader: str) -> No
         assert error.param == "x"
     else:
         assert read is None if value is None else type(read) is kinds[reader] and read == value
+
+
+def test_others_are_refused_by_name() -> None:
+    Fields({"text": "a", "odd": None}).refuse_others("text", "times")
+    with pytest.raises(BadRequest, match=r"Field 'options.time' is not known here \(did you mean 'times'\?\)") as refused:
+        Fields({"text": "a", "time": 2}, "options.").refuse_others("text", "times")
+    assert refused.value.param == "options.time"
+    with pytest.raises(BadRequest) as refused:
+        Fields({"\n" + "x" * 500: 1}).refuse_others("text")
+    assert refused.value.message.isprintable() and len(refused.value.message) < 250

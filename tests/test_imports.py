@@ -151,6 +151,13 @@ def test_light_commands_import_no_torch_and_no_server(run, words):
     assert (done.returncode, done.stderr) == (0, "")
 
 
+def test_the_public_names_are_there_and_importing_them_costs_nothing(tmp_path):
+    heavy = "from golem_host import api; import sys; print('litestar' in sys.modules); "
+    every = "[getattr(api, name) for name in api.__all__]; print('torch' in sys.modules)"
+    done = subprocess.run([sys.executable, "-c", heavy + every], capture_output=True, text=True, timeout=120)
+    assert (done.stdout.split(), done.stderr) == (["False", "False"], "")
+
+
 @pytest.mark.real
 def test_check_and_models_of_a_real_file_import_no_torch(run, smollm2_path):
     done = run("torch,granian,litestar", "check", str(smollm2_path))

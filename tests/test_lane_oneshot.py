@@ -52,6 +52,21 @@ def test_a_pass_takes_what_fits_in_order_and_a_large_item_goes_alone() -> None:
     assert answer.passes == [[[4], [6]], [[1]], [[99]], [[2]]]
 
 
+def test_by_default_requests_are_counted_and_nobody_waits() -> None:
+    passes: list[int] = []
+
+    def answer(parts: list[Part]) -> None:
+        passes.append(len(parts))
+        for part in parts:
+            part.job.finish()
+
+    lane = OneShotLane("test", answer, kind="test", budget=2)
+    submit(lane, [7], [8, 9], [1])
+    assert lane.next_time(5.0) == 5.0
+    run_out(lane)
+    assert passes == [2, 1]
+
+
 def test_a_job_that_does_not_fit_is_cut() -> None:
     lane = lane_of(answer := Recorder())
     small, large = submit(lane, [3], [5, 2, 1, 8, 12, 4, 4, 4])

@@ -7,12 +7,13 @@ import math
 import re
 from collections import Counter
 from collections.abc import Iterable
-from typing import Any, NoReturn
-
-from litestar import Request
+from typing import TYPE_CHECKING, Any, NoReturn
 
 from golem_host.errors import BadRequest, UnsupportedMediaType
 from golem_host.printable import printable
+
+if TYPE_CHECKING:
+    from litestar import Request
 
 MAX_DEPTH = 128
 """Deepest nesting of arrays and objects; the body itself counts as 1."""

@@ -7,6 +7,11 @@ from collections.abc import Mapping
 from typing import Any, overload
 
 from golem_host.errors import BadRequest
+from golem_host.parsers import nearest
+from golem_host.printable import printable
+
+LONGEST_NAME = 100
+"""Characters told of a field's name that nobody knows."""
 
 _SMALLEST, _LARGEST = -(2**63), 2**64 - 1
 """Integers outside signed and unsigned 64 bits fit no field."""
@@ -107,6 +112,19 @@ class Fields:
         if value is None or any(_same(value, harmless) for harmless in neutral):
             return
         raise BadRequest(f"'{self.prefix}{name}' is not served yet: {reason}", param=self.prefix + name)
+
+    def refuse_others(self, *known: str) -> None:
+        """Raise BadRequest naming the first field that is none of `known`: for an API of one's own, whose clients
+        should learn of a misspelt field. A null asks for nothing.
+        """
+        for name in self.obj:
+            if name not in known and self.has(name):
+                shown = printable(name, LONGEST_NAME)
+                raise BadRequest(
+                    f"Field '{self.prefix}{shown}' is not known here{nearest(name, known)}; "
+                    f"known: {', '.join(known)}",
+                    param=self.prefix + shown,
+                )
 
     def _typed(self, name: str, kind: type, expected: str, default: Any) -> Any:
         value = self.value(name)

@@ -23,8 +23,14 @@ class Part:
     last: bool
 
 
+def one_item(job: Job[Any]) -> Sequence[int]:
+    """A request that is one item and costs 1: `budget` counts requests."""
+    return (1,)
+
+
 class OneShotLane(Lane):
-    """Gathers waiting jobs first come first served into passes of at most `budget` (in the unit of `costs`: positions).
+    """Gathers waiting jobs first come first served into passes of at most `budget` (in the unit of `costs`: positions;
+    by default requests).
 
     `costs` tells what each item of a job's request costs, at least one item, the same at every call. A job whose items
     do not fit into a pass is cut: the rest of them wait behind the jobs that came meanwhile. A single item larger than
@@ -44,10 +50,10 @@ class OneShotLane(Lane):
         run_batch: Callable[[list[Part]], None],
         *,
         kind: str,
-        costs: Callable[[Job[Any]], Sequence[int]],
         budget: int,
-        gather_below: int,
-        gather_seconds: float,
+        costs: Callable[[Job[Any]], Sequence[int]] = one_item,
+        gather_below: int = 0,
+        gather_seconds: float = 0.0,
         weight: float = 1.0,
         queue_limit: int = 512,
     ) -> None:
