@@ -8,12 +8,14 @@ rows are there (qwen3, and the real SmolLM2 and Gemma 3) are not measured twice.
 from __future__ import annotations
 
 import chat
-from rows import chat_rows
+from rows import bus_row, chat_rows
 
 DENSE = (1.2, 1.5)
 """The ratios wanted of drawing and of prompts ..."""
 OTHERS = (1.0, 1.0)
 """... and of mixtures and hybrids."""
+BUS = 0.75
+"""The share of a plain read at which weights are to be read while drawing, as of qwen3-4b in benchmarks/chat.py."""
 
 FILES = {
     "llama-3.2-1b": DENSE,
@@ -34,7 +36,10 @@ FILES = {
     "qwen3.5-35b-a3b-4": OTHERS,
 }
 
-ROWS = [row for file, (draw, prompt) in FILES.items() for row in chat_rows(file, draw, prompt)]
+ROWS = [
+    *(row for file, (draw, prompt) in FILES.items() for row in chat_rows(file, draw, prompt)),
+    *(bus_row(file, "ordinary", BUS) for file, wanted in FILES.items() if wanted == DENSE),
+]
 
 if __name__ == "__main__":
     chat.main(__doc__, ROWS)

@@ -62,7 +62,8 @@ def chat_rows(file: str, draw: float | None = None, prompt: float | None = None,
     return rows
 
 
-def _bus_row(file: str, pages: str, wanted: float | None) -> Row:
+def bus_row(file: str, pages: str, wanted: float | None) -> Row:
+    """How near drawing comes to the speed at which memory can be read at all."""
     work = f"weights read while generating, against 1 GiB in {pages} pages"
     theirs = partial(read_plainly, pages)
     return Row(f"{file}-bus-{pages}", file, work, PLAIN_READ, weights_per_second, theirs, wanted, "GB/s")
@@ -73,7 +74,7 @@ ROWS = [
     *chat_rows("gemma3", 1.5, 1.8, ik_prompt=1.0, together=1.8, busy=2.0),
     *chat_rows("qwen3-0.6b", 1.3, 1.5, ik_prompt=None),
     *chat_rows("qwen3-4b", 1.2, 1.5, ik_prompt=None),
-    _bus_row("qwen3-4b", "ordinary", 0.75),
-    _bus_row("qwen3-4b", "huge", None),
+    bus_row("qwen3-4b", "ordinary", 0.75),
+    bus_row("qwen3-4b", "huge", None),
 ]
 """Files are named as in model_files.py. A row without a wanted ratio is there to be known."""
