@@ -121,8 +121,7 @@ class Fields:
             if name not in known and self.has(name):
                 shown = printable(name, LONGEST_NAME)
                 raise BadRequest(
-                    f"Field '{self.prefix}{shown}' is not known here{nearest(name, known)}; "
-                    f"known: {', '.join(known)}",
+                    f"Field '{self.prefix}{shown}' is not known here{nearest(name, known)}; known: {', '.join(known)}",
                     param=self.prefix + shown,
                 )
 
