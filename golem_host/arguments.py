@@ -21,8 +21,9 @@ COMMANDS = {
     "devices": "list what this machine can compute on: the processor, and Vulkan devices",
     "config": "print every setting, its value and where it came from",
     "pull": "fetch a model into the model folder: demo, or hf.co/OWNER/REPO[:QUANT]",
+    "new-plugin": "write the project of a new plugin, with its tests, into a folder golem-host-NAME here",
 }
-OPERANDS = {"check": "FILE_OR_DIR", "pull": "NAME"}
+OPERANDS = {"check": "FILE_OR_DIR", "pull": "NAME", "new-plugin": "NAME"}
 """Commands that take exactly one argument, and what it is called."""
 
 JSON_COMMANDS = ("plugins", "models", "check", "bench", "devices", "config")

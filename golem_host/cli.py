@@ -98,6 +98,12 @@ def _run(words: Sequence[str]) -> int:
             from golem_host.device_list import list_devices
 
             return list_devices(as_json="json" in first_look.switches)
+    if first_look.command == "new-plugin":
+        parsed = arguments.parse(words, CORE, explain_unknown=_owner_of)
+        if "help-all" not in first_look.switches:
+            from golem_host.new_plugin import new_plugin
+
+            return new_plugin(parsed.operands[0], Path())
     wanted = _boot_settings(first_look)
     if first_look.switches & {"help", "help-all"}:
         everything = "help-all" in first_look.switches
