@@ -96,8 +96,8 @@ def model_line(resident: Resident, settings: Settings) -> str:
     """A model's start-up line: name, family, size, quantization, slots and context, device, load time."""
     model = resident.model
     facts = [
-        f"{model.family} {model.parameter_size}",
-        f"{model.quantization} {show_size(model.size_bytes)}",
+        f"{model.family} {model.parameter_size if model.parameter_count else ''}".strip(),
+        f"{model.quantization} {show_size(model.size_bytes)}".strip(),
         model.describe(settings),
         model.device,
         f"loaded in {resident.load_seconds:.2f} s",

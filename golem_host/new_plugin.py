@@ -18,11 +18,12 @@ LONGEST_NAME = 40
 FILES = {
     "pyproject.toml.j2": "pyproject.toml",
     "README.md.j2": "README.md",
+    "gitignore.j2": ".gitignore",
     "init.py.j2": "{package}/__init__.py",
     "plugin.py.j2": "{package}/plugin.py",
     "model.py.j2": "{package}/model.py",
+    "weights.json.j2": "{package}/weights.json",
     "routes.py.j2": "{package}/routes.py",
-    "test_conformance.py.j2": "tests/test_conformance.py",
     "test_own.py.j2": "tests/test_{module}.py",
     "workflow.yml.j2": ".github/workflows/test.yml",
 }
@@ -118,7 +119,7 @@ def _what_next(words: Mapping[str, str]) -> str:
     distribution = words["distribution"]
     return "\n".join(
         [
-            f"{distribution}: a plugin that serves POST {words['path']}; its README.md says what each file holds. Next:",
+            f"{distribution}: a plugin that serves POST {words['path']}; README.md says what each file holds. Next:",
             "",
             f"  pip install -e './{distribution}[test]'",
             f"  (cd {distribution} && pytest)",

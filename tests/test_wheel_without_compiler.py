@@ -57,6 +57,8 @@ def test_it_fits_every_machine_and_has_no_kernels(wheel: Path) -> None:
     assert "golem_host/kernels/library.py" in names
     shaders = {str(path.relative_to(ROOT)) for path in ROOT.glob("golem_host/devices/vulkan/shaders/*.spv")}
     assert shaders and shaders <= set(names)
+    templates = {str(path.relative_to(ROOT)) for path in ROOT.glob("golem_host/plugin_template/*")}
+    assert templates and templates <= set(names)
     assert not [name for name in names if name.endswith((".so", ".dylib", ".cpp", ".h"))]
 
 
