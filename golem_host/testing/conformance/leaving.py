@@ -11,6 +11,9 @@ from golem_host.testing.conformance.envelopes import envelope_fault
 from golem_host.testing.conformance.subject import Alone, Served, Subject, fail
 from golem_host.testing.conformance.together import next_pass
 
+QUEUE = 4
+"""Requests that may wait in the check of full queues."""
+
 
 class LeavingChecks(Subject):
     """After each of these the lane is free and the next request is answered as before."""
@@ -93,7 +96,7 @@ class LeavingChecks(Subject):
                 gate.hold("before")
                 waiting = []
                 refused = None
-                for _ in range(each.lane.queue_limit + self.seats + 2):
+                for _ in range(QUEUE + self.seats + 2):
                     before = len(served.records)
                     caller = served.call(each.sample)
                     await served.until(
@@ -104,8 +107,11 @@ class LeavingChecks(Subject):
                         refused = caller
                         break
                     waiting.append(caller)
-                if refused is None or each.lane.queue_limit > 1:
-                    fail(f'{len(waiting)} requests wait with --queue 1: give the lane `queue_limit=settings["queue"]`')
+                if refused is None or each.lane.queue_limit != QUEUE:
+                    fail(
+                        f"{len(waiting)} requests wait with --queue {QUEUE}: give the lane "
+                        '`queue_limit=settings["queue"]`'
+                    )
                 for response in await self._also_streamed(served, each, refused.response):
                     self._busy(each, response)
                 gate.open()
@@ -115,7 +121,7 @@ class LeavingChecks(Subject):
                         fail(f"{each.sample} waited in a full queue and was answered {caller.response.text[:300]}")
                 await self._free(served, each)
 
-        serve(scenario, queue="1")
+        serve(scenario, queue=str(QUEUE))
 
     async def _also_streamed(self, served: Served, each: Alone, refused: Any) -> list[Any]:
         if each.sample.stream is None:
@@ -191,8 +197,8 @@ class LeavingChecks(Subject):
             fail(f"{each.sample}, of which {why}: an error of the dialect {dialect!r} has another shape: {fault}")
 
     async def _by_lane(self, served: Served) -> list[Alone]:
-        """A sample of each lane."""
+        """A sample of each lane, that of the fewest jobs."""
         found: dict[int, Alone] = {}
-        for each in await served.computed():
+        for each in sorted(await served.computed(), key=lambda each: each.jobs):
             found.setdefault(id(each.lane), each)
         return list(found.values())

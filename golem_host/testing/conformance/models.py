@@ -35,7 +35,7 @@ class ModelChecks(Subject):
     def test_unload_and_reload(self, serve: Any) -> None:
         async def scenario(served: Served) -> None:
             models = self._models(served)
-            asked = {sample: (await served.alone(sample)).said for sample in map(_Asked, self.all_samples())}
+            asked = [(sample, (await served.alone(sample)).said) for sample in self.all_samples()]
             for model in models:
                 left = await self._unloaded(served, model)
                 if left is not None and left() is not None:
@@ -44,10 +44,10 @@ class ModelChecks(Subject):
                         f"{model.name} was unloaded, and its runtime is still referred to by {', '.join(holders)}: "
                         "a model is unloaded for its memory"
                     )
-            for sample, said in asked.items():
-                again = await served.alone(sample.sample)
+            for sample, said in asked:
+                again = await served.alone(sample)
                 if again.said != said:
-                    fail(f"loaded again, the model answers {sample.sample} with {again.said!r:.400}, not {said!r:.400}")
+                    fail(f"loaded again, the model answers {sample} with {again.said!r:.400}, not {said!r:.400}")
 
         serve(scenario)
 
@@ -151,13 +151,6 @@ class ModelChecks(Subject):
         if not served.models:
             pytest.skip("the plugin brings no models")
         return served.models
-
-
-class _Asked:
-    """A sample as a key: its body is no key."""
-
-    def __init__(self, sample: Sample) -> None:
-        self.sample = sample
 
 
 def _check_metric(metric: Metric) -> None:

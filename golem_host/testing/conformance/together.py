@@ -58,9 +58,7 @@ class TogetherChecks(Subject):
             for caller, each in zip(callers, asked, strict=True):
                 await served.until(lambda: caller.done, f"{each.sample} was never answered in company")  # noqa: B023
                 if caller.response.status_code != 200:
-                    fail(
-                        f"{each.sample} in company is answered {caller.response.status_code}: {caller.response.text:.300}"
-                    )
+                    fail(f"{each.sample} in company: {caller.response.status_code} {caller.response.text[:300]}")
             found.append((asked, [served.said(e.sample, c.response) for e, c in zip(asked, callers, strict=True)]))
         return found
 
