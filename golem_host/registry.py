@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import gc
 import logging
 import time
 import traceback
@@ -13,6 +12,7 @@ from contextlib import asynccontextmanager, suppress
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Protocol
 
+from golem_host import collector
 from golem_host.devices.device import Device
 from golem_host.digests import DigestCache
 from golem_host.errors import BadRequest, InternalError, ModelFileError, NotFound, OperatorError
@@ -315,6 +315,7 @@ class Registry:
             runtime = model.load(device, self._settings, _progress(model))
             runtime.lane.tally = resident.tally
             device.attach(runtime.lane)
+            collector.settle()
             return runtime
 
         try:
@@ -352,7 +353,7 @@ class Registry:
         runtime.close()
         # Recordings and their tensors name each other. An idle host would keep caches and mapped files until the
         # collector happens to come by, and a model is unloaded for its memory.
-        gc.collect()
+        collector.collect()
 
     # Failures of a device
 
@@ -425,7 +426,7 @@ def _let_go(error: BaseException) -> None:
     while link is not None:
         traceback.clear_frames(link.__traceback__)
         link = link.__cause__ or link.__context__
-    gc.collect()
+    collector.collect()
 
 
 def _plain(name: str) -> str:

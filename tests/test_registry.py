@@ -199,6 +199,33 @@ def test_unloading_gives_memory_back_at_once(device: Device, tmp_path: Path) -> 
     asyncio.run(run())
 
 
+def test_a_loaded_model_is_left_out_of_collections_until_it_is_unloaded(device: Device, tmp_path: Path) -> None:
+    """A full collection that looked at it would hold a live stream's pass up."""
+
+    class Caches:
+        def __init__(self) -> None:
+            self.itself = self
+
+    class Caching(FakeModel):
+        def load(self, device: Device, settings: Any, progress: Any) -> FakeRuntime:
+            runtime = super().load(device, settings, progress)
+            runtime.caches = Caches()  # type: ignore[attr-defined]
+            runtime.close = lambda: delattr(runtime, "caches")  # type: ignore[method-assign]
+            return runtime
+
+    registry = registry_of(device, tmp_path, model := Caching("a"))
+
+    async def run() -> None:
+        async with registry.use(model, 0.0):
+            held = weakref.ref(model.loads[0].caches)  # type: ignore[attr-defined]
+            assert not any(isinstance(each, Caches) for each in gc.get_objects())
+        await registry._unload_expired(resident_of(registry))
+        assert held() is None
+        await registry.stop()
+
+    asyncio.run(run())
+
+
 def test_the_reaper_finds_what_has_expired(device: Device, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("golem_host.registry.REAP_SECONDS", 0.01)
     model = FakeModel("a")
