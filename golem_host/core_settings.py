@@ -132,6 +132,7 @@ CORE: tuple[Setting, ...] = (
         "32 connections.",
         metavar="default|strict",
     ),
+    Setting("metrics", boolean, True, "Tell figures for Prometheus at /metrics.", is_flag=True),
     Setting("log-format", choice("text", "json"), "text", "Form of the request lines.", metavar="text|json"),
     Setting(
         "log-level",

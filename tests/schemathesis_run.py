@@ -1,11 +1,13 @@
 """Requests made at random from the served OpenAPI document, against the real command: no 5xx, no status that is not
-described, no answer of another form. `python tests/schemathesis_run.py` ends with 0 when nothing was found.
+described, no answer of another form. `python tests/schemathesis_run.py` ends with 0 when nothing was found; another
+seed than 1 may follow.
 
 GOLEM_CLIENTS_PYTHON is the interpreter that has schemathesis (extra `clients`).
 """
 
 from __future__ import annotations
 
+import json
 import os
 import subprocess
 import sys
@@ -18,11 +20,14 @@ from golem_host.testing.tiny_encoder import tiny_bert_gguf
 
 SECONDS = 75
 """For all routes together; the run then stops where it is."""
+TIMEOUT = 600
+"""For one request, in seconds: a machine that stands still for a minute is no fault of the host."""
+SLOWEST = 20
 
 CHECKS = "not_a_server_error,status_code_conformance,content_type_conformance,response_schema_conformance"
 
 
-def main() -> int:
+def main(seed: str) -> int:
     python = os.environ.get("GOLEM_CLIENTS_PYTHON")
     if not python:
         print("set GOLEM_CLIENTS_PYTHON to an interpreter that has golem-host's `clients` extra", file=sys.stderr)
@@ -33,7 +38,7 @@ def main() -> int:
         embed = tiny_bert_gguf(Path(folder) / "tiny-bert.gguf")
         serving = Command(
             *("--enable", "chat,embed", "--chat-model", str(chat), "--embed-model", str(embed)),
-            *("--addr", "127.0.0.1:0", "--model-folder", folder, "--max-tokens", "4", "--log-level", "warning"),
+            *("--addr", "127.0.0.1:0", "--model-folder", folder, "--max-tokens", "4", "--log-format", "json"),
             *("--slot-save-path", folder),
             # Nothing outside this machine is asked.
             env={"HF_ENDPOINT": "http://127.0.0.1:9"},
@@ -42,17 +47,33 @@ def main() -> int:
             found = subprocess.run(
                 [
                     *(python, "-m", "schemathesis.cli", "run", f"{serving.url}/schema/openapi.json"),
-                    *("--checks", CHECKS, "--phases", "coverage,fuzzing", "--max-time", str(SECONDS), "--seed", "1"),
+                    *("--checks", CHECKS, "--phases", "coverage,fuzzing", "--max-time", str(SECONDS), "--seed", seed),
                     *("--workers", "2", "--suppress-health-check", "all", "--warnings", "off"),
-                    *("--request-timeout", "60"),
+                    *("--request-timeout", str(TIMEOUT)),
                     # Refused as llama-server refuses it, with a 501.
                     *("--exclude-operation-id", "post_props"),
                 ],
                 cwd=folder,
                 env={name: value for name, value in os.environ.items() if not name.startswith("GOLEM_")},
             )
+        if found.returncode:
+            _tell(serving.lines)
         return found.returncode
 
 
+def _tell(lines: list[str]) -> None:
+    """What the host said of it: warnings and errors, and the requests that took longest."""
+    requests = []
+    for line in lines:
+        entry = json.loads(line) if line.startswith("{") else {}
+        if "ms" in entry and "path" in entry:
+            requests.append((entry["ms"], line))
+        elif entry.get("level") != "info":
+            print(line)
+    print(f"The {SLOWEST} slowest of {len(requests)} requests:")
+    for _, line in sorted(requests, reverse=True)[:SLOWEST]:
+        print(line)
+
+
 if __name__ == "__main__":
-    sys.exit(main())
+    sys.exit(main(*sys.argv[1:2] or ("1",)))

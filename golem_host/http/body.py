@@ -45,31 +45,42 @@ async def read_json(request: Request[Any, Any, Any]) -> dict[str, Any]:
     return parse_object(await request.body())
 
 
-def parse_object(raw: bytes) -> dict[str, Any]:
-    """The JSON object in `raw`; see `read_json`."""
+def parse_object(raw: bytes, what: str = "the request body", param: str | None = None) -> dict[str, Any]:
+    """The JSON object in `raw`, which errors call `what`; see `read_json`."""
     if not raw.strip():
-        raise BadRequest("missing request body")
+        raise BadRequest("missing request body" if param is None else f"{what} is empty", param=param)
+    try:
+        return _parsed(raw)
+    except _Fault as fault:
+        raise BadRequest(f"{what} {fault}", param=param) from None
+
+
+class _Fault(Exception):
+    """What is wrong, to be read after the name of the text."""
+
+
+def _parsed(raw: bytes) -> dict[str, Any]:
     try:
         text = raw.decode("utf-8")
     except UnicodeDecodeError as error:
-        raise BadRequest(f"the request body is not UTF-8: byte 0x{raw[error.start]:02x} at {error.start}") from None
+        raise _Fault(f"is not UTF-8: byte 0x{raw[error.start]:02x} at {error.start}") from None
     brackets = raw.count(b"[") + raw.count(b"{")
     commas = raw.count(b",")
     if brackets + commas > MAX_VALUES:
-        raise BadRequest(f"the request body holds more than {MAX_VALUES} values")
+        raise _Fault(f"holds more than {MAX_VALUES} values")
     if raw.count(b"\\u") > MAX_VALUES:
-        raise BadRequest(f"the request body holds more than {MAX_VALUES} escaped characters; send them as UTF-8")
+        raise _Fault(f"holds more than {MAX_VALUES} escaped characters; send them as UTF-8")
     try:
         value = json.loads(text, parse_constant=_refuse_constant, parse_float=_finite, object_pairs_hook=_object)
     except json.JSONDecodeError as error:
         where = f"line {error.lineno} column {error.colno}"
-        raise BadRequest(f"the request body is not valid JSON: {error.msg} at {where}") from None
+        raise _Fault(f"is not valid JSON: {error.msg} at {where}") from None
     except ValueError:  # Python reads at most 4300 digits.
-        raise BadRequest("the request body holds an integer out of range") from None
+        raise _Fault("holds an integer out of range") from None
     except RecursionError:
         raise _too_deep() from None
     if not isinstance(value, dict):
-        raise BadRequest(f"the request body must be a JSON object, got {_KINDS.get(type(value), 'null')}")
+        raise _Fault(f"must be a JSON object, got {_KINDS.get(type(value), 'null')}")
     if brackets > MAX_DEPTH:
         _check_depth(value)
     if commas >= MAX_ELEMENTS:
@@ -84,23 +95,23 @@ def _object(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
     value = dict(pairs)
     if len(value) != len(pairs):
         [(twice, _)] = Counter(name for name, _ in pairs).most_common(1)
-        raise BadRequest(f"the request body names '{printable(twice, 100)}' twice in one object")
+        raise _Fault(f"names '{printable(twice, 100)}' twice in one object")
     return value
 
 
 def _refuse_constant(word: str) -> NoReturn:
-    raise BadRequest(f"the request body is not valid JSON: {word} is not a number of JSON")
+    raise _Fault(f"is not valid JSON: {word} is not a number of JSON")
 
 
 def _finite(digits: str) -> float:
     number = float(digits)
     if not math.isfinite(number):
-        raise BadRequest(f"the request body holds a number out of range: {digits[:40]}")
+        raise _Fault(f"holds a number out of range: {digits[:40]}")
     return number
 
 
-def _too_deep() -> BadRequest:
-    return BadRequest(f"the request body is nested deeper than {MAX_DEPTH}")
+def _too_deep() -> _Fault:
+    return _Fault(f"is nested deeper than {MAX_DEPTH}")
 
 
 def _check_depth(value: Any) -> None:
@@ -114,7 +125,7 @@ def _check_depth(value: Any) -> None:
 
 def _check_lengths(value: Any) -> None:
     if isinstance(value, list) and len(value) > MAX_ELEMENTS:
-        raise BadRequest(f"the request body holds an array of {len(value)} elements; at most {MAX_ELEMENTS} are taken")
+        raise _Fault(f"holds an array of {len(value)} elements; at most {MAX_ELEMENTS} are taken")
     for child in _children(value):
         if isinstance(child, dict | list):
             _check_lengths(child)
@@ -124,7 +135,7 @@ def _check_text(value: Any) -> None:
     """Text with half a surrogate pair is none that could be encoded; at most `MAX_DEPTH` calls deep."""
     texts = [value] if isinstance(value, str) else list(value) if isinstance(value, dict) else []
     if any(_LONE_SURROGATE.search(text) for text in texts):
-        raise BadRequest("the request body holds half of a surrogate pair (\\ud800 to \\udfff without its other half)")
+        raise _Fault("holds half of a surrogate pair (\\ud800 to \\udfff without its other half)")
     for child in _children(value):
         if isinstance(child, str | dict | list):
             _check_text(child)

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 from litestar import Request, Response
 
+from golem_host.errors import NotSupported
 from golem_host.hookspecs import Metric, Route
 
 if TYPE_CHECKING:
@@ -24,6 +25,8 @@ TEXT_FORMAT = "text/plain; version=0.0.4"
 
 async def metrics(request: Request[Any, Any, Any], host: Host) -> Response[bytes]:
     """All figures in Prometheus' text format."""
+    if not host.settings["metrics"]:
+        raise NotSupported("This server does not support metrics endpoint. Start it without `--no-metrics`")
     from prometheus_client import CollectorRegistry, generate_latest
 
     registry = CollectorRegistry(auto_describe=False)

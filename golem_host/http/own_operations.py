@@ -32,7 +32,9 @@ _HEALTH = Operation(answer=body(("status",), status=STRING), statuses={503: "Loa
 
 OPERATIONS: Mapping[str, Operation] = {
     "GET /": Operation(gives=TEXT, answer={"type": "string"}),
-    "GET /metrics": Operation(gives=TEXT, answer={"type": "string"}),
+    "GET /metrics": Operation(
+        gives=TEXT, answer={"type": "string"}, statuses={501: "The host was started with --no-metrics"}
+    ),
     "GET /health": _HEALTH,
     "GET /v1/health": _HEALTH,
     "GET /api/version": Operation(answer=body(("version",), version=STRING)),

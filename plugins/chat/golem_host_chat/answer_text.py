@@ -71,8 +71,10 @@ class AnswerText:
 
     def _delta(self) -> Delta | None:
         over = self.finish is not None
-        if over and self.stop_word is not None and not self._untold:
-            self._unsent.clear()  # they are the stop string
+        if self.stop_word is not None:
+            while self._unsent and not self._unsent[-1].text:  # it is the stop string
+                self._unsent.pop()
+                self.told.pop()
         wanted = self._untold or (over and (self._unsent or self._extras.ids))
         if not wanted:
             return None

@@ -124,6 +124,6 @@ class Completion:
     tokens: list[int] = field(default_factory=list)
     """The ids drawn, end token included."""
     probabilities: tuple[DrawnToken, ...] = ()
-    """Where they are wanted; those of a stop string included."""
+    """Where they are wanted; without those of a stop string."""
     truncated: bool = False
     """The context is full."""

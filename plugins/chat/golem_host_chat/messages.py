@@ -12,8 +12,8 @@ import re
 from typing import Any, Protocol
 
 from golem_host.errors import BadRequest
+from golem_host.http.body import parse_object
 from golem_host.http.fields import kind_of
-from golem_host_chat.formats.base import Malformed, parse_json
 from golem_host_chat.template_probes import with_parts
 
 ROLES = ("system", "developer", "user", "assistant", "tool")
@@ -182,18 +182,13 @@ def _tool_call(call: Any, where: str, template: Template) -> dict[str, Any]:
 
 
 def _arguments(arguments: Any, where: str) -> dict[str, Any]:
-    """A call's arguments: clients send JSON text (OpenAI) or an object (Ollama); none at all is an empty object."""
-    if arguments is None or arguments == "":
+    """A call's arguments: clients send JSON text (OpenAI), which is read as a body is, or an object (Ollama); none at
+    all is an empty object.
+    """
+    if arguments is None or (isinstance(arguments, str) and not arguments.strip()):
         return {}
     if isinstance(arguments, str):
-        try:
-            arguments = parse_json(arguments)
-        except Malformed as error:
-            raise _refusal(where, f"is not JSON: {error.__cause__}") from error
-        try:
-            json.dumps(arguments, ensure_ascii=False).encode()
-        except UnicodeEncodeError as error:  # JSON within JSON: the body's own check has not seen it
-            raise _refusal(where, "holds half of a surrogate pair") from error
+        return parse_object(arguments.encode(), where, where)
     if not isinstance(arguments, dict):
         raise _refusal(where, f"must be a JSON object, not {kind_of(arguments)}")
     return arguments

@@ -26,6 +26,7 @@ from golem_host_chat.memory import cache_bytes, checkpoint_bytes, state_bytes
 if TYPE_CHECKING:
     from golem_host.api import DerivedModel, Layer, Runtime
     from golem_host.devices.device import Device
+    from golem_host.text.tokenizer import Tokenizer
     from golem_host_chat.derived import PreparedLayer
     from golem_host_chat.runtime import ChatRuntime
     from golem_host_chat.templates import ChatTemplate
@@ -156,16 +157,17 @@ class ChatModel(Model):
         runtime = ChatRuntime(
             self, device, settings, context=context, kv_type=kv_type, checkpoints=checkpoints, progress=progress
         )
-        self._show_template(runtime.template)
+        self._show_abilities(runtime.template, runtime.tokenizer)
         return runtime
 
     def show(self, verbose: bool) -> dict[str, Any]:
+        from golem_host.text.tokenizer import tokenizer_from_gguf
         from golem_host_chat.templates import ChatTemplate, TemplateError
 
         with open_gguf(self.path) as gguf:
             source = gguf.string("tokenizer.chat_template", None)
-            with suppress(TemplateError):
-                self._show_template(None if source is None else ChatTemplate(source))
+            with suppress(TemplateError, ModelFileError):
+                self._show_abilities(None if source is None else ChatTemplate(source), tokenizer_from_gguf(gguf))
             info = {key: _shown(gguf.metadata[key], verbose) for key in gguf.metadata}
             template = info.pop("tokenizer.chat_template", "")
             info.pop("general.name", None)
@@ -179,9 +181,10 @@ class ChatModel(Model):
             licence = info.get("general.license")
             return shown if not licence else {**shown, "license": licence}
 
-    def _show_template(self, template: ChatTemplate | None) -> None:
-        """Compiling and trying a template takes too long for every look at a model."""
-        self.capabilities = ("completion", *(template.capabilities if template else ()))
+    def _show_abilities(self, template: ChatTemplate | None, tokenizer: Tokenizer) -> None:
+        """Trying a template and reading a vocabulary take too long for every look at a model."""
+        insert = () if tokenizer.vocab.infill is None else ("insert",)
+        self.capabilities = ("completion", *insert, *(template.capabilities if template else ()))
 
     def prepare_layer(self, layer: Layer) -> PreparedLayer:
         from golem_host_chat.derived import prepare_layer
@@ -190,7 +193,10 @@ class ChatModel(Model):
 
     def layer_capabilities(self, prepared: PreparedLayer) -> tuple[str, ...]:
         template = prepared.template
-        return self.capabilities if template is None else ("completion", *template.capabilities)
+        if template is None:
+            return self.capabilities
+        own = tuple(each for each in self.capabilities if each in ("completion", "insert"))
+        return (*own, *template.capabilities)
 
     def layered(self, runtime: Runtime, derived: DerivedModel) -> Runtime:
         from golem_host_chat.derived import DerivedRuntime

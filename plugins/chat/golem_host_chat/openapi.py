@@ -106,8 +106,9 @@ _CHAT = body(
     reasoning_format=one_of("auto", "none", "deepseek"),
     reasoning_budget_tokens=INTEGER,
     thinking_budget_tokens=INTEGER,
+    reasoning_control=BOOLEAN,
     add_generation_prompt=BOOLEAN,
-    continue_final_message=either(BOOLEAN, one_of("content")),
+    continue_final_message=either(BOOLEAN, one_of("content", "reasoning_content")),
 )
 _PROMPT = either(
     {"type": "string"},
@@ -251,6 +252,10 @@ OPERATIONS: Mapping[str, Operation] = {
     "POST /chat/completions": _CHAT_OPERATION,
     "POST /v1/chat/completions/input_tokens": Operation(body=_CHAT, answer=_COUNT),
     "POST /chat/completions/input_tokens": Operation(body=_CHAT, answer=_COUNT),
+    "POST /v1/chat/completions/control": Operation(
+        body=body(("id", "action"), id={"type": "string"}, action={"const": "reasoning_end"}, model=STRING),
+        answer=body(("success",), success={"type": "boolean"}, message={"type": "string"}),
+    ),
     "POST /apply-template": Operation(body=_CHAT, answer=body(("prompt",), prompt={"type": "string"})),
     "POST /v1/completions": Operation(body=_COMPLETIONS, answer=_COMPLETIONS_ANSWER, streams=SSE),
     "POST /v1/responses": _RESPONSES_OPERATION,
@@ -286,7 +291,9 @@ OPERATIONS: Mapping[str, Operation] = {
         body=body(tokens=array_of({"type": "integer"}), model=STRING),
         answer=body(("content",), content={"type": "string"}),
     ),
-    "GET /slots": Operation(answer={"type": "array", "items": OBJECT}),
+    "GET /slots": Operation(
+        answer={"type": "array", "items": OBJECT}, statuses={501: "The host was started with --no-slots"}
+    ),
     "POST /slots/{slot:str}": Operation(
         body=body(filename=STRING, model=STRING),
         query={"action": {"enum": ["save", "restore", "erase"]}, "model": STRING},

@@ -22,7 +22,7 @@ from golem_host.api import (
     hookimpl,
     hookspec,
 )
-from golem_host.config import choice, device, duration, integer, named_path, path
+from golem_host.config import boolean, choice, device, duration, integer, named_path, path
 from golem_host.memory import available_bytes
 
 if TYPE_CHECKING:
@@ -121,6 +121,13 @@ def golem_settings() -> Sequence[Setting]:
             "Copies a slot keeps of states and sliding windows, from which a changed prompt goes on, where a model has "
             "them; fewer when there is no memory for so many.",
             metavar="N",
+        ),
+        Setting(
+            "slots",
+            boolean,
+            True,
+            "Tell at /slots what each slot does.",
+            is_flag=True,
         ),
         Setting(
             "slot-save-path",

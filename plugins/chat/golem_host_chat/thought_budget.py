@@ -1,17 +1,26 @@
-"""A limit on the tokens of a thought: when they are spent the thought is closed, and the answer follows."""
+"""Limits on a thought: when its tokens are spent, or a client wants it to end, it is closed, and the answer follows."""
 
 from __future__ import annotations
 
 import codecs
+import sys
 from dataclasses import dataclass
 
 from golem_host_chat.formats.cursor import SPACE
 from golem_host_chat.formats.thoughts import Thought
 
+UNLIMITED = sys.maxsize
+
+
+class ThoughtEnd:
+    """Whether a client wants the thoughts of its running answer to end; set by one thread, read by another."""
+
+    wanted = False
+
 
 @dataclass(frozen=True)
 class ThoughtBudget:
-    """At most `tokens` for the thoughts of an answer, opening markers not counted.
+    """At most `tokens` for the thoughts of an answer, opening markers not counted, and none once their `end` is wanted.
 
     `closing` are the tokens that end a thought; `openers` are texts that end one too (calls, in some notations).
     `opened`: the prompt ends within a thought.
@@ -22,6 +31,7 @@ class ThoughtBudget:
     closing: tuple[int, ...]
     openers: tuple[str, ...] = ()
     opened: bool = False
+    end: ThoughtEnd | None = None
 
 
 class ThoughtCount:
@@ -35,6 +45,7 @@ class ThoughtCount:
         self._closing = budget.closing
         self._ends = (budget.thought.closing, *budget.openers)
         self._left = budget.tokens
+        self._end = budget.end
         self._decoder = codecs.getincrementaldecoder("utf-8")("replace")
         self._text = ""
         """The end of the text that may hold a marker, or all of it while a thought may begin the answer."""
@@ -46,8 +57,8 @@ class ThoughtCount:
         """The token that must be drawn now; None: any."""
         if self._forced:
             return self._closing[self._forced] if self._forced < len(self._closing) else None
-        spent = self._within and self._left <= 0 and not self._decoder.getstate()[0]
-        return self._closing[0] if spent else None
+        over = self._left <= 0 or (self._end is not None and self._end.wanted)
+        return self._closing[0] if over and self._within and not self._decoder.getstate()[0] else None
 
     def accept(self, token: int, piece: bytes) -> None:
         """`token`, whose bytes are `piece` (also those of control tokens), was drawn."""

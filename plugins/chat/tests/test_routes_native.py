@@ -310,7 +310,7 @@ def test_a_model_without_the_tokens(tmp_path: Path) -> None:
     run(tmp_path, scenario)
 
 
-def test_suffix_and_best_of_of_v1_completions(tmp_path: Path) -> None:
+def test_suffix_and_best_of(tmp_path: Path) -> None:
     async def scenario(served: Served) -> None:
         answer = await served.post("/v1/completions", prompt="def f(", suffix="return", echo=True)
         assert answer.json()["choices"][0]["text"] == "def f(Hello there."
@@ -323,6 +323,11 @@ def test_suffix_and_best_of_of_v1_completions(tmp_path: Path) -> None:
         assert answer.json()["error"]["message"] == (
             "Field 'best_of': answers are not ranked; n, which is 1, gives several"
         )
+        answer = await served.post("/api/generate", model="scripted", prompt="def f(", suffix="return", stream=False)
+        assert answer.json()["response"] == "Hello there." and "context" not in answer.json()
+        assert served.model.asked[-1].prompt == [*opening, 10, *prefix, 11, *suffix, 12]
+        answer = await served.post("/api/generate", model="scripted", prompt="a", suffix="b " * 300)
+        assert answer.status_code == 400
         answer = await served.post("/v1/completions", prompt="a", suffix="b " * 300)
         assert answer.json()["error"]["type"] == "exceed_context_size_error"
 

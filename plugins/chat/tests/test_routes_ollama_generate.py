@@ -189,7 +189,10 @@ def test_refusals(tmp_path: Path) -> None:
             ({"raw": "yes"}, "raw"),
             ({"think": True}, "does not support thinking"),
             ({"options": {"xyz": 1}}, "xyz"),
-            ({"prompt": "", "suffix": "x"}, "does not support insert"),
+            ({"suffix": "x", "system": "y"}, "a prompt with a suffix"),
+            ({"suffix": "x", "raw": True}, "a prompt with a suffix"),
+            ({"suffix": "x", "think": True}, "a prompt with a suffix"),
+            ({"suffix": 7}, "suffix"),
         ]
         for body, word in cases:
             response = await ask(served, **body)

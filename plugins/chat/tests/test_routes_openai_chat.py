@@ -382,7 +382,7 @@ def test_no_generation_prompt(tmp_path: Path) -> None:
         {"messages": [*PREFILL, {"role": "assistant", "content": "b"}]},
         {"messages": PREFILL, "continue_final_message": "reasoning_content"},
         {"messages": PREFILL, "continue_final_message": 3},
-        {"messages": [*USER, {"role": "assistant", "content": "x", "reasoning_content": "because"}]},
+        {"messages": [*USER, {"role": "assistant", "content": "x", "reasoning_content": "because"}]},  # knows none
     ],
 )
 def test_continuation_refused(tmp_path: Path, body: dict[str, Any]) -> None:

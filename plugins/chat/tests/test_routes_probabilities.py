@@ -75,9 +75,7 @@ def test_characters_of_several_tokens_and_text_held_back(tmp_path: Path, path: s
         whole, streamed = await both(served, path, **asked("held"), stop=["O P Q"])
         assert whole == streamed and [entry["token"] for entry in whole] == ["one", " ", "O no", ""]
         whole, streamed = await both(served, path, **asked("stopped"), stop=[" O P Q"])
-        tokens = len((await served.post("/tokenize", content=" O P Q", parse_special=False)).json()["tokens"])
-        assert len(whole) == max(0, 4 - tokens)
-        assert [entry["token"] for entry in streamed] == ["one"]
+        assert whole == streamed and [entry["token"] for entry in whole] == ["one"]
 
     run(tmp_path, scenario)
 

@@ -9,6 +9,8 @@ from typing import Any
 
 import pytest
 
+from golem_host_chat.routes import openai_control
+from golem_host_chat.thought_budget import ThoughtEnd
 from scripted_chat import Script, Served, json_lines, serving, sse_events
 from tool_template import TOOL_TEMPLATE, WEATHER
 
@@ -25,6 +27,7 @@ SCRIPTS = {
     "silent": drawn("\n</think>\n\nCold."),
     "unasked": drawn("<think>\nwinter\n</think>\n\nCold."),
     "empty": drawn("<think>\n\n</think>\n\nCold."),
+    "goes on": drawn(" and so on.\n</think>\n\nCold."),
     "calls": drawn(f"winter\n</think>\n\n{CALL}"),
 }
 ON = {"chat_template_kwargs": {"enable_thinking": True}}
@@ -150,6 +153,87 @@ def test_a_begun_answer_may_end_within_a_thought(tmp_path: Path) -> None:
         ):
             messages = [{"role": "user", "content": "thinks"}, {"role": "assistant", "content": begun}]
             assert await openai(served, "", messages=messages) == expected
+
+    run(tmp_path, scenario)
+
+
+def test_an_answer_goes_on_within_its_reasoning_or_after_it(tmp_path: Path) -> None:
+    """What the model is given is what it had when it wrote the beginning; what comes is what follows it, blanks too."""
+    opening = "<|im_start|>assistant\n<think>\n"
+
+    async def scenario(served: Served) -> None:
+        for message, fields, expected, ending in (
+            ({"reasoning_content": "It is winter"}, {}, (" and so on.", "Cold.", "stop"), "It is winter"),
+            (
+                {"reasoning_content": "It is winter", "content": ""},
+                {"continue_final_message": "reasoning_content"},
+                (" and so on.", "Cold.", "stop"),
+                "It is winter",
+            ),
+            (
+                {"reasoning": "It is winter."},
+                {"continue_final_message": "content"},
+                (None, " and so on.\n</think>\n\nCold.", "stop"),
+                "It is winter.\n</think>\n\n",
+            ),
+            (
+                {"reasoning_content": "It is winter.", "content": "It"},
+                {},
+                (None, " and so on.\n</think>\n\nCold.", "stop"),
+                "It is winter.\n</think>\n\nIt",
+            ),
+        ):
+            messages = [{"role": "user", "content": "goes on"}, {"role": "assistant", **message}]
+            assert await openai(served, "", messages=messages, **fields) == expected
+            assert served.text(served.model.asked[-1]).endswith(opening + ending)
+        chat = {"model": "scripted", "stream": False}
+        messages = [{"role": "user", "content": "goes on"}, {"role": "assistant", "thinking": "It is winter"}]
+        message = (await served.post("/api/chat", **chat, messages=messages)).json()["message"]
+        assert (message["thinking"], message["content"]) == (" and so on.", "Cold.")
+        for fields in (
+            {"chat_template_kwargs": {"enable_thinking": False}},
+            {"reasoning_effort": "none"},
+            {"continue_final_message": "reasoning_content", "messages": [messages[0], {**messages[1], "content": "x"}]},
+        ):
+            assert (
+                await served.post("/v1/chat/completions", **{"messages": messages, **fields})
+            ).status_code == 400, fields
+
+    run(tmp_path, scenario)
+
+
+def test_a_running_answer_is_told_to_end_its_thought(tmp_path: Path) -> None:
+    async def scenario(served: Served) -> None:
+        seen: list[dict[str, Any]] = []
+        served.model.before_pass = lambda: seen.append(dict(openai_control._running))
+        asked = {"messages": [{"role": "user", "content": "thinks"}], **ON, "stream": True}
+        for control in (True, False):
+            seen.clear()
+            events = sse_events((await served.post("/v1/chat/completions", **asked, reasoning_control=control)).text)
+            # the first pass may come before the stream's generator runs
+            [id] = seen[-1]
+            assert id == events[0]["id"]
+            budget = served.model.asked[-1].thoughts
+            assert (seen[-1][id] is None) == (not control)
+            assert (budget.end if budget else None) is seen[-1][id]
+        assert openai_control._running == {}
+        end = ThoughtEnd()
+        with openai_control.running("chatcmpl-a", end), openai_control.running("chatcmpl-b", None):
+            for id, reply in (
+                ("chatcmpl-a", {"success": True}),
+                ("chatcmpl-b", {"success": False, "message": "reasoning control not enabled for this completion"}),
+                ("chatcmpl-c", {"success": False, "message": "no active completion for this id"}),
+            ):
+                answer = await served.post("/v1/chat/completions/control", id=id, action="reasoning_end")
+                assert (answer.status_code, answer.json()) == (200, reply)
+        assert end.wanted
+        for body, param in (
+            ({"action": "reasoning_end"}, "id"),
+            ({"id": "chatcmpl-a"}, "action"),
+            ({"id": "chatcmpl-a", "action": "stop"}, "action"),
+        ):
+            answer = await served.post("/v1/chat/completions/control", **body)
+            assert (answer.status_code, answer.json()["error"]["param"]) == (400, param)
 
     run(tmp_path, scenario)
 

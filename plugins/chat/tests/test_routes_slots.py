@@ -342,6 +342,21 @@ def test_without_a_folder_nothing_is_saved(tmp_path: Path, tiny: Path) -> None:
     asyncio.run(scenario())
 
 
+def test_what_may_not_be_told(tmp_path: Path, tiny: Path) -> None:
+    async def scenario() -> None:
+        settings = settings_of(tmp_path, {"slots": "false", "metrics": "false"}, plugin.golem_settings())
+        model = ChatModel(tiny, name="m")
+        async with running(settings, plugin_set(chat=FakePlugin([model], ROUTES))) as (_, client):
+            for path, flag in (("/slots", "--no-slots"), ("/metrics", "--no-metrics")):
+                reply = await client.get(path)
+                assert reply.status_code == 501 and reply.headers["x-should-retry"] == "false"
+                assert flag in error_of(reply)
+            props = (await client.get("/props")).json()
+            assert (props["endpoint_slots"], props["endpoint_metrics"]) == (False, False)
+
+    asyncio.run(scenario())
+
+
 def test_what_slots_do(tmp_path: Path, tiny: Path) -> None:
     async def scenario() -> None:
         async with serving(tmp_path, tiny, context="4096") as served:

@@ -14,7 +14,7 @@ from golem_host_chat.formats.thoughts import THOUGHTS, Thought
 from golem_host_chat.generation import Extras, Generation
 from golem_host_chat.likelihoods import Probabilities
 from golem_host_chat.sampling_params import SamplingParams
-from golem_host_chat.thought_budget import ThoughtBudget, ThoughtCount
+from golem_host_chat.thought_budget import UNLIMITED, ThoughtBudget, ThoughtCount, ThoughtEnd
 from test_runtime import load
 
 GEMMA, _, THINK = THOUGHTS
@@ -58,6 +58,20 @@ def test_thoughts_the_prompt_opened() -> None:
     assert drawn("abcdef", 2, opened=True) == "ab</think>cdef"
     assert drawn("abcdef", 0, opened=True) == "</think>abcdef"
     assert drawn("a</think>bcdef", 30, opened=True) == "a</think>bcdef"
+
+
+def test_a_client_ends_a_thought() -> None:
+    end = ThoughtEnd()
+    count = ThoughtCount(ThoughtBudget(THINK, UNLIMITED, CLOSING, opened=True, end=end))
+    for byte in "é".encode():
+        count.accept(byte, bytes([byte]))
+        end.wanted = True
+    for place, character in enumerate(THINK.closing):
+        assert count.forced() == CLOSING[place]
+        count.accept(CLOSING[place], character.encode())
+    assert count.forced() is None
+    count.accept(1, b"The answer")
+    assert count.forced() is None
 
 
 def test_a_call_ends_a_thought() -> None:

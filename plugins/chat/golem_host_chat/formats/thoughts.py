@@ -19,6 +19,9 @@ class Thought:
     closing: str
     strays: tuple[str, ...] = ()
     """Parts of markers that are no text wherever they stand."""
+    inside: str = "\n"
+    """What models write between a marker and the thought, and after it, before the content."""
+    after: str = ""
 
     @property
     def anywhere(self) -> bool:
@@ -35,11 +38,23 @@ class Thought:
             return self.closing not in begun_so
         return prompt.rstrip(SPACE).endswith(self.opening)
 
+    def begun(self, prompt: str, reasoning: str, content: str | None) -> str:
+        """An answer to `prompt` that has got as far as this, as a model writes it; without content (None) it is within
+        its reasoning.
+        """
+        opened = prompt.rstrip(SPACE).endswith(self.opening)
+        if opened and prompt.endswith(self.opening):
+            opening = self.inside
+        else:
+            opening = "" if opened else self.opening + self.inside
+        rest = "" if content is None else f"{self.inside}{self.closing}{self.after}{content}"
+        return opening + reasoning + rest
+
 
 THOUGHTS = (
     Thought("<|channel>thought", "<channel|>", strays=("<|channel>", "<channel|>")),  # Gemma 4
-    Thought("[THINK]", "[/THINK]"),  # Mistral
-    Thought("<think>", "</think>"),  # Qwen, DeepSeek, SmolLM3 and most others
+    Thought("[THINK]", "[/THINK]", inside=""),  # Mistral
+    Thought("<think>", "</think>", after="\n\n"),  # Qwen, DeepSeek, SmolLM3 and most others
 )
 
 

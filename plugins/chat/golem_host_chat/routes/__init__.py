@@ -86,6 +86,13 @@ ROUTES: list[Route] = [
         )
         for path in ("/v1/chat/completions", "/chat/completions")
     ),
+    Route(
+        "POST",
+        "/v1/chat/completions/control",
+        f"{_HERE}.openai_control:control",
+        dialect="openai",
+        summary="End the thought of a streamed answer.",
+    ),
     *(
         Route(
             "POST",

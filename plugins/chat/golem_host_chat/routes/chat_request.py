@@ -15,6 +15,7 @@ from golem_host_chat.routes.thinking import openai_thinking, reasoning_budget, r
 from golem_host_chat.routes.token_probabilities import of_chat
 from golem_host_chat.routes.tools import openai_tools
 from golem_host_chat.routes.unserved import CHAT, V1, refuse_unserved
+from golem_host_chat.thought_budget import ThoughtEnd
 
 if TYPE_CHECKING:
     from golem_host_chat.runtime import ChatRuntime
@@ -69,11 +70,7 @@ def _messages(fields: Fields) -> list[Any]:
 
 def _framing(fields: Fields) -> Framing:
     continued = fields.value("continue_final_message")
-    if continued in ("content", "reasoning_content"):
-        if continued == "reasoning_content":
-            raise fields.fault("continue_final_message", "continuing reasoning is not served yet; 'content' is")
-        continued = True
-    else:
+    if continued not in ("content", "reasoning_content"):
         continued = fields.boolean("continue_final_message")
     add_generation_prompt = fields.boolean("add_generation_prompt")
     if continued and add_generation_prompt:
@@ -91,4 +88,5 @@ def _framing(fields: Fields) -> Framing:
         apart=form != "none",
         doubled=form == "deepseek-legacy",
         budget=reasoning_budget(fields),
+        end=ThoughtEnd() if fields.boolean("reasoning_control", False) else None,
     )

@@ -151,7 +151,7 @@ class NativeAnswer:
             "timings": timings(Totals.timed(completion.timings)),
         }
         if whole and completion.probabilities:
-            members["completion_probabilities"] = self._tokens.entries(self._tokens.whole(completion))
+            members["completion_probabilities"] = self._tokens.entries(completion.probabilities)
         return _chosen(members, self._asked.paths) if self._asked.paths else members
 
     def _prompt(self, index: int) -> list[int]:

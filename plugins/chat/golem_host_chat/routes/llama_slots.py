@@ -31,6 +31,8 @@ REPORT_SECONDS = 10.0
 
 async def slots(request: Request[Any, Any, Any], host: Host) -> list[dict[str, Any]]:
     """The slots of the query's `model`. One that is not in memory stays out of it: its slots are idle."""
+    if not host.settings["slots"]:
+        raise NotSupported("This server does not support slots endpoint. Start it without `--no-slots`")
     model = asked_base(request, host)
     runtime = cast("ChatRuntime | None", host.registry.loaded(model))
     if runtime is None:

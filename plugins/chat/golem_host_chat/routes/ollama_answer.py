@@ -37,7 +37,7 @@ async def respond(
         return await stream_reply(request, choices.jobs, lines, framing="ndjson", dialect="ollama", done=None)
     [ending] = await choices.whole(request)
     fill_note(log_note(request), [ending.completion])
-    logprobs = tokens.ollama(tokens.whole(ending.completion))
+    logprobs = tokens.ollama(ending.completion.probabilities)
     return {**reply.final(ending.completion, ending), **logprobs, **further(ending.completion)}
 
 

@@ -17,6 +17,7 @@ from golem_host_chat.generation import Completion
 from golem_host_chat.routes.chat_prompt import Prompt, conversation_prompt
 from golem_host_chat.routes.choices import Choices, Draw
 from golem_host_chat.routes.context_limit import encode_within
+from golem_host_chat.routes.insertion import insertion_tokens
 from golem_host_chat.routes.ollama_answer import respond
 from golem_host_chat.routes.ollama_bodies import Reply, generate_part
 from golem_host_chat.routes.ollama_fields import SharedFields, shared_fields
@@ -37,12 +38,15 @@ log = logging.getLogger("golem_host.chat")
 
 @dataclass(frozen=True)
 class _Asked:
-    """`context` are the tokens of an earlier exchange, as its answer gave them."""
+    """`context` are the tokens of an earlier exchange, as its answer gave them; between `prompt` and `suffix`, if it is
+    not empty, the answer belongs.
+    """
 
     prompt: str
     system: str
     raw: bool
     context: list[Any]
+    suffix: str
 
 
 async def generate(request: Request[Any, Any, Any], host: Host) -> Response[bytes] | dict[str, Any]:
@@ -71,7 +75,7 @@ async def generate(request: Request[Any, Any, Any], host: Host) -> Response[byte
         choices = Choices(runtime.lane, draw)
 
         def further(completion: Completion) -> dict[str, Any]:
-            return {} if asked.raw else {"context": [*draw.prompts[0], *completion.tokens]}
+            return {} if asked.raw or asked.suffix else {"context": [*draw.prompts[0], *completion.tokens]}
 
         held = host.registry.use(model, shared.keep_alive)
         return await respond(request, choices, reply, held, tokens, stream=shared.stream, further=further)
@@ -83,9 +87,12 @@ def _asked(fields: Fields) -> _Asked:
         system=fields.string("system", ""),
         raw=fields.boolean("raw", False),
         context=fields.array("context") or [],
+        suffix=fields.string("suffix", ""),
     )
     if asked.raw and (asked.system or asked.context or fields.value("template") or fields.value("format")):
         raise BadRequest("raw mode does not support template, system, context, or format", param="raw")
+    if asked.suffix and (asked.system or asked.context or asked.raw or fields.value("think")):
+        raise BadRequest("a prompt with a suffix has no system, context, raw or think", param="suffix")
     return asked
 
 
@@ -114,6 +121,8 @@ def _prompt(asked: _Asked, shared: SharedFields, runtime: ChatRuntime) -> tuple[
 def _new_prompt(
     asked: _Asked, shared: SharedFields, runtime: ChatRuntime, limit: int, *, after_context: bool
 ) -> Prompt:
+    if asked.suffix:
+        return Prompt(insertion_tokens(runtime, [asked.prompt], asked.suffix, limit), PLAIN)
     if asked.raw:
         return Prompt(prompt_tokens(runtime.tokenizer, [asked.prompt], limit), PLAIN)
     if runtime.template is None:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator
+from collections.abc import AsyncGenerator, AsyncIterator
 from contextlib import AbstractAsyncContextManager, aclosing
 from dataclasses import dataclass
 from typing import Any
@@ -14,10 +14,12 @@ from golem_host.http.streams import SSE_DONE, stream_reply
 from golem_host_chat.generation import Progress
 from golem_host_chat.routes.choices import Choices
 from golem_host_chat.routes.openai_bodies import Envelope, prompt_progress, timings, usage
+from golem_host_chat.routes.openai_control import running
 from golem_host_chat.routes.openai_fields import SharedFields
 from golem_host_chat.routes.openai_shapes import Shape
 from golem_host_chat.routes.reading import Ending, Piece
 from golem_host_chat.routes.totals import Totals, fill_note
+from golem_host_chat.thought_budget import ThoughtEnd
 
 
 @dataclass(frozen=True)
@@ -30,6 +32,8 @@ class Answer:
     shape: Shape
     envelope: Envelope
     held: AbstractAsyncContextManager[Any]
+    thoughts: ThoughtEnd | None = None
+    """Ends what the choices think, where that was asked for."""
 
     async def send(self) -> Response[bytes] | dict[str, Any]:
         """Streamed or whole, as the request asks."""
@@ -38,7 +42,7 @@ class Answer:
             return await stream_reply(
                 self.request,
                 jobs,
-                self._chunks(),
+                self._running(),
                 framing="sse",
                 dialect="openai",
                 done=SSE_DONE,
@@ -48,7 +52,13 @@ class Answer:
         wholes = [self.shape.whole(index, ending) for index, ending in enumerate(endings)]
         return self.envelope.whole(wholes, **self._sums(endings))
 
-    async def _chunks(self) -> AsyncIterator[dict[str, Any]]:
+    async def _running(self) -> AsyncIterator[dict[str, Any]]:
+        with running(self.envelope.id, self.thoughts):
+            async with aclosing(self._chunks()) as chunks:
+                async for chunk in chunks:
+                    yield chunk
+
+    async def _chunks(self) -> AsyncGenerator[dict[str, Any]]:
         """Chunks as pieces arrive: each choice's opening first, its end last; timings ride on the very last chunk."""
         opened: set[int] = set()
         ended: dict[int, Ending] = {}

@@ -21,10 +21,11 @@ class Envelope:
     """
 
     def __init__(self, *, prefix: str, kind: str, chunk_kind: str, model: str, version: str) -> None:
+        self.id = prefix + "".join(secrets.choice(_ALPHABET) for _ in range(32))
         self._kind = kind
         self._chunk_kind = chunk_kind
         self._shared = {
-            "id": prefix + "".join(secrets.choice(_ALPHABET) for _ in range(32)),
+            "id": self.id,
             "created": int(time.time()),
             "model": model,
             "system_fingerprint": f"golem-host-{version}",

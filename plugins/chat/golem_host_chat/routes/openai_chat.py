@@ -39,4 +39,5 @@ async def chat_completions(request: Request[Any, Any, Any], host: Host) -> Respo
         shape = ChatShape(TokenWriter(runtime.tokenizer, draw.extras.probs))
         choices = Choices(runtime.lane, draw)
         held = host.registry.use(model, asked.shared.keep_alive)
-        return await Answer(request, asked.shared, choices, shape, envelope, held).send()
+        end = None if draw.reading.budget is None else draw.reading.budget.end
+        return await Answer(request, asked.shared, choices, shape, envelope, held, end).send()

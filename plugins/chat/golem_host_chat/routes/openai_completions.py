@@ -6,18 +6,16 @@ from typing import TYPE_CHECKING, Any, cast
 
 from litestar import Request, Response
 
-from golem_host.errors import BadRequest
 from golem_host.http.body import read_json
 from golem_host.http.fields import Fields
 from golem_host.http.off_loop import off_loop
 from golem_host_chat.routes.choices import Choices, Draw
-from golem_host_chat.routes.context_limit import encode_within
-from golem_host_chat.routes.llama_infill import between
+from golem_host_chat.routes.insertion import insertion_tokens
 from golem_host_chat.routes.openai_answer import Answer
 from golem_host_chat.routes.openai_bodies import Envelope
 from golem_host_chat.routes.openai_fields import SharedFields, draw_of, require_queue, shared_fields
 from golem_host_chat.routes.openai_shapes import TextShape
-from golem_host_chat.routes.prompt_shapes import Segment, prompt_segments, prompt_text, prompt_tokens, segment_tokens
+from golem_host_chat.routes.prompt_shapes import Segment, prompt_segments, prompt_text, prompt_tokens
 from golem_host_chat.routes.token_probabilities import TokenWriter, of_completion
 from golem_host_chat.routes.unserved import V1, refuse_unserved
 
@@ -56,7 +54,7 @@ def _prepare(
     fields: Fields, shared: SharedFields, runtime: ChatRuntime, prompts: list[list[Segment]], echo: bool, suffix: str
 ) -> tuple[Draw, TextShape]:
     if suffix:
-        tokens = [_before(segments, suffix, runtime) for segments in prompts]
+        tokens = [insertion_tokens(runtime, segments, suffix, runtime.context) for segments in prompts]
     else:
         tokens = [prompt_tokens(runtime.tokenizer, segments, runtime.context) for segments in prompts]
     draw = draw_of(fields, shared, runtime, tokens)
@@ -65,16 +63,3 @@ def _prepare(
         return draw, TextShape(tokens_written)
     texts = [prompt_text(runtime.tokenizer, segments) for segments in prompts]
     return draw, TextShape(tokens_written, [text for text in texts for _ in range(shared.copies)])
-
-
-def _before(segments: list[Segment], suffix: str, runtime: ChatRuntime) -> list[int]:
-    """The prompt that asks for what is between a prompt and `suffix`. Raises `BadRequest` where there is none."""
-    marks = runtime.tokenizer.vocab.infill
-    if marks is None:
-        raise BadRequest(
-            f"Field 'suffix': model '{runtime.model.name}' does not support insert: its vocabulary has no such tokens",
-            param="suffix",
-        )
-    prefix = segment_tokens(runtime.tokenizer, segments, runtime.context)
-    after = encode_within(runtime.tokenizer, suffix, runtime.context, add_special=False)
-    return between(runtime.tokenizer, marks, prefix, after)

@@ -62,7 +62,7 @@ class ChatShape:
             message["reasoning_content"] = ending.reasoning
         if ending.calls:
             message["tool_calls"] = [_tool_call(call) for call in ending.calls]
-        logprobs = self._tokens.logprobs(self._tokens.whole(ending.completion))
+        logprobs = self._tokens.logprobs(ending.completion.probabilities)
         return {"index": index, "message": message, "logprobs": logprobs, "finish_reason": ending.finish}
 
     def progress(self, index: int) -> dict[str, Any]:
@@ -99,7 +99,7 @@ class TextShape:
         return self._choice(index, "", ending.finish)
 
     def whole(self, index: int, ending: Ending) -> dict[str, Any]:
-        logprobs = self._tokens.logprobs(self._tokens.whole(ending.completion))
+        logprobs = self._tokens.logprobs(ending.completion.probabilities)
         return self._choice(index, self._echo(index) + ending.content, ending.finish, logprobs)
 
     def _echo(self, index: int) -> str:

@@ -62,8 +62,8 @@ class Reading:
     """How the answers to a prompt are read.
 
     Without `thought` and `calls` all text is content. `tools` are the functions that may be called. `opened` says that
-    the prompt ends within a thought. `preserve` are the control tokens whose text has to leave the lane for it
-    (`Generation.preserve`); `budget` limits what it thinks there. With `single` an answer
+    the prompt ends within a thought, `resumed` that the thought has begun there with text of its own. `preserve` are
+    the control tokens whose text has to leave the lane for it (`Generation.preserve`); `budget` limits what it thinks there. With `single` an answer
     ends with its first call; with `doubled` thoughts stand in the content, too, between their markers.
     """
 
@@ -71,6 +71,7 @@ class Reading:
     calls: CallFormat | None = None
     tools: Tools = field(default_factory=dict)
     opened: bool = False
+    resumed: bool = False
     preserve: frozenset[int] = frozenset()
     budget: ThoughtBudget | None = None
     single: bool = False
@@ -79,11 +80,8 @@ class Reading:
     def whole(self, completion: Completion) -> Ending:
         """A whole answer. Its pieces carry the tokens that a stream's do."""
         reader = AnswerReader(self)
-        tokens = list(completion.probabilities)
-        while tokens and completion.stop_word is not None and not tokens[-1].text:
-            tokens.pop()  # they are the stop string
-        if tokens:
-            for token in tokens:
+        if completion.probabilities:
+            for token in completion.probabilities:
                 reader.take(Delta(token.text, (token,)))
         else:
             reader.push(completion.text)
@@ -119,7 +117,7 @@ class AnswerReader:
         """No thought may begin the answer any more."""
         self._unsaid = True
         """Nothing was said yet, but thoughts and calls: what may only begin an answer may come."""
-        self._trims = self._thinking
+        self._trims = self._thinking and not reading.resumed
         """Space that comes next belongs to a marker."""
         self._space = ""
         """Space that belongs to a marker if one comes next."""
@@ -128,7 +126,7 @@ class AnswerReader:
         self._doubled = reading.doubled
         self._reasoned = False
         self._out: list[Piece] = []
-        if self._thinking and reading.thought is not None:
+        if self._thinking and reading.thought is not None and not reading.resumed:
             self._double(reading.thought.opening)
         self._sent: list[Piece] = []
         self._carried = Delta("")

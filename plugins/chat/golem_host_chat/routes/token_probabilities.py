@@ -8,7 +8,7 @@ from typing import Any
 
 from golem_host.http.fields import Fields
 from golem_host.text.tokenizer import Tokenizer
-from golem_host_chat.generation import Completion, DrawnToken
+from golem_host_chat.generation import DrawnToken
 from golem_host_chat.likelihoods import Probabilities
 
 MOST = 20
@@ -99,14 +99,6 @@ class TokenWriter:
             }
             for token in tokens
         ]
-
-    def whole(self, completion: Completion) -> tuple[DrawnToken, ...]:
-        """The tokens a whole answer tells of: as many as its stop string has tokens, written alone, are left out."""
-        tokens = completion.probabilities
-        if not tokens or completion.stop_word is None:
-            return tokens
-        stop = self._tokenizer.encode(completion.stop_word, add_special=False, parse_special=False)
-        return tokens[: max(0, len(tokens) - len(stop))]
 
     @property
     def _value(self) -> str:

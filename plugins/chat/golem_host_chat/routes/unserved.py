@@ -23,7 +23,6 @@ class Unserved:
 _TOOLS = "it is called tools and tool_choice now"
 _OWN_SHAPE = "it belongs to llama-server's own answer format"
 _SHIFT = "the context never shifts; an answer that fills it ends with 'length'"
-_INSERT = "this model does not support insert"
 _PICTURES = "this route draws text, not pictures"
 
 NATIVE = (
@@ -55,6 +54,7 @@ TRANSLATED = (
     Unserved("post_sampling_probs", _ELSEWHERE, (False,)),
     Unserved("return_progress", _ELSEWHERE, (False,)),
     Unserved("timings_per_token", _ELSEWHERE, (False,)),
+    Unserved("reasoning_control", _ELSEWHERE, (False,)),
     Unserved("logprobs", _ELSEWHERE, (False,)),
 )
 """On routes that are answered as chats but write no such thing: `/v1/responses` and `/v1/messages`."""
@@ -66,7 +66,6 @@ OLLAMA = (Unserved("_debug_render_only", "prompts are rendered to be answered", 
 """On both `/api` routes."""
 
 OLLAMA_GENERATE = (
-    Unserved("suffix", _INSERT, ("",)),
     Unserved("template", "the model file's own template counts; raw takes a prompt as it is", ("",)),
     Unserved("images", "prompts are text only", ([],)),
     Unserved("width", _PICTURES, (0,)),
