@@ -16,9 +16,11 @@ from golem_host.hookspecs import Route
 from golem_host.http.blobs import blob_path, checked_digest
 from golem_host.http.body import read_json
 from golem_host.http.fields import Fields, kind_of
+from golem_host.http.off_loop import off_loop
 from golem_host.http.streams import stream_reply
 from golem_host.layer import Layer, layer_of
 from golem_host.manifests import checked_name
+from golem_host.modelfile import read_modelfile
 
 if TYPE_CHECKING:
     from golem_host.host import Host
@@ -28,7 +30,6 @@ _UNSERVED = (
     ("adapters", "there are no adapters", ({}, [])),
     ("quantize", "weights are served as the file has them", ("",)),
     ("quantization", "weights are served as the file has them", ("",)),
-    ("modelfile", "send what it says as fields: from, system, template, parameters, messages, license", ("",)),
     ("path", "send the files to /api/blobs and name them in 'files'", ("",)),
     ("renderer", "conversations are rendered by the model's template", ("",)),
     ("parser", "answers are read as the model's template writes them", ("",)),
@@ -41,6 +42,7 @@ MOST_FILES = 1024
 async def create(request: Request[Any, Any, Any], host: Host) -> Response[bytes] | dict[str, Any]:
     """`POST /api/create`: a model derived `from` another, or one made of `files` that were sent as blobs."""
     fields = Fields(await read_json(request))
+    fields = await off_loop(request, lambda: _with_modelfile(fields))
     for name, reason, neutral in _UNSERVED:
         fields.refuse(name, reason, neutral=neutral)
     name = checked_name(model_field(fields))
@@ -70,6 +72,16 @@ async def create(request: Request[Any, Any, Any], host: Host) -> Response[bytes]
     async for line in lines:
         last = line
     return last
+
+
+def _with_modelfile(fields: Fields) -> Fields:
+    """The same, with what a Modelfile says as fields."""
+    modelfile = fields.string("modelfile", "")
+    if not modelfile:
+        return fields
+    for name in ("from", "files", "system", "template", "parameters", "messages", "license"):
+        fields.refuse(name, "beside 'modelfile', which says all", neutral=("", [], {}))
+    return Fields({**fields.obj, **read_modelfile(modelfile)})
 
 
 async def copy(request: Request[Any, Any, Any], host: Host) -> Response[bytes]:

@@ -52,6 +52,7 @@ OPERATIONS: Mapping[str, Operation] = {
             ("model",),
             model=STRING,
             from_=STRING,
+            modelfile=STRING,
             files={"type": ["object", "null"], "additionalProperties": {"type": "string"}},
             system=STRING,
             template=STRING,

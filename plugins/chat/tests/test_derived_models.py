@@ -160,6 +160,13 @@ def test_show_tells_the_layer_and_its_modelfile(tmp_path: Path) -> None:
         assert 'stop                           "END"' in shown["parameters"].splitlines()
         assert shown["modelfile"].splitlines()[0] == "FROM scripted"
         assert 'SYSTEM """Arr"""' in shown["modelfile"] and 'MESSAGE assistant """Me."""' in shown["modelfile"]
+        created = await served.post("/api/create", model="again", modelfile=shown["modelfile"], stream=False)
+        assert created.json() == {"status": "success"}
+        again = (await served.post("/api/show", model="again")).json()
+        same = ("system", "messages", "parameters", "template", "modelfile")
+        assert [again[member] for member in same] == [shown[member] for member in same]
+        for body in ({"modelfile": "FROM scripted\nPARAMETER tempo 1"}, {"modelfile": "FROM scripted", "system": "x"}):
+            assert (await served.post("/api/create", model="no", **body)).status_code == 400
 
     derived(tmp_path, use, PIRATE)
 

@@ -69,6 +69,7 @@ ASKING_OF: dict[str, dict[str, Any]] = {
         "post_sampling_probs": True,
         "return_progress": True,
         "timings_per_token": True,
+        "reasoning_control": True,
     },
     "/v1/messages": {
         "container": "c",
@@ -83,6 +84,7 @@ ASKING_OF: dict[str, dict[str, Any]] = {
         "post_sampling_probs": True,
         "return_progress": True,
         "timings_per_token": True,
+        "reasoning_control": True,
     },
 }
 WRONG_TYPES: tuple[Any, ...] = ({}, [], "x", 1.5, True)
