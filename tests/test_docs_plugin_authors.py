@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import shlex
+import subprocess
 import tomllib
 from importlib import metadata
 from pathlib import Path
@@ -12,6 +13,14 @@ import pytest
 
 from golem_host.testing.command import Command
 from tutorial import ADDRESS, PAGE, Reader, blocks, curl, first_example, fresh_environment, install_plainly, same
+
+CONFORMANCE = """
+from golem_host.testing.conformance import PluginConformance, Sample
+
+class TestConformance(PluginConformance):
+    plugin = "echo"
+    samples = tuple(Sample("POST", "/v1/echo", json={"text": text}) for text in ("one", "two"))
+"""
 
 
 def test_the_first_example_has_the_form_that_programs_read() -> None:
@@ -53,6 +62,10 @@ def test_the_first_example_answers_what_it_promises(tmp_path: Path) -> None:
         for call in example.calls:
             answer = json.loads(curl(call.command, host.url))
             assert same(answer, call.answer), answer
+    (tmp_path / "test_echo.py").write_text(CONFORMANCE, encoding="utf-8")
+    words = [str(python), "-P", "-m", "pytest", "-q", "-p", "no:cacheprovider", "test_echo.py"]
+    done = subprocess.run(words, cwd=tmp_path, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True, timeout=600)
+    assert done.returncode == 0 and " passed" in done.stdout, done.stdout
 
 
 def test_a_reader_gets_through_the_page(tmp_path: Path) -> None:
