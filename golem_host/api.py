@@ -40,6 +40,7 @@ if TYPE_CHECKING:
     from golem_host.devices.device import Device
     from golem_host.host import Host
     from golem_host.http.disconnect import result_or_disconnect
+    from golem_host.http.form import Form, read_form
     from golem_host.http.keep_alive import parse_keep_alive
     from golem_host.http.off_loop import off_loop
     from golem_host.http.requestlog import log_note
@@ -64,6 +65,7 @@ __all__ = [
     "DeviceFailed",
     "Fields",
     "Forbidden",
+    "Form",
     "GolemError",
     "Host",
     "Identified",
@@ -104,6 +106,7 @@ __all__ = [
     "log_note",
     "off_loop",
     "parse_keep_alive",
+    "read_form",
     "read_json",
     "result_or_disconnect",
     "stream_reply",
@@ -114,6 +117,7 @@ _HOMES = {
     "SSE_DONE": "golem_host.http.streams",
     "DerivedModel": "golem_host.derived",
     "Device": "golem_host.devices.device",
+    "Form": "golem_host.http.form",
     "Host": "golem_host.host",
     "Job": "golem_host.lanes.job",
     "JobCancelled": "golem_host.lanes.job",
@@ -130,6 +134,7 @@ _HOMES = {
     "log_note": "golem_host.http.requestlog",
     "off_loop": "golem_host.http.off_loop",
     "parse_keep_alive": "golem_host.http.keep_alive",
+    "read_form": "golem_host.http.form",
     "result_or_disconnect": "golem_host.http.disconnect",
     "stream_reply": "golem_host.http.streams",
     "text_response": "golem_host.http.writing",

@@ -12,6 +12,7 @@ from litestar import Request, Response
 
 from golem_host.errors import BadRequest
 from golem_host.http.disconnect import result_or_disconnect
+from golem_host.http.form import Form, read_form
 from golem_host.http.requestlog import RequestNote, log_note
 from golem_host.http.streams import stream_reply
 from golem_host.http.writing import json_response, text_response
@@ -19,7 +20,6 @@ from golem_host_stt.audio import decode
 from golem_host_stt.listening import Delta, Transcript
 from golem_host_stt.model import KIND, SttModel
 from golem_host_stt.routes import formats
-from golem_host_stt.routes.form import Form, read_form
 from golem_host_stt.routes.unserved import refuse
 from golem_host_stt.streams import Whole
 

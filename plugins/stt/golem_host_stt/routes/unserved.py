@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from golem_host.errors import BadRequest
-from golem_host_stt.routes.form import Form
+from golem_host.http.form import Form
 
 FIELDS = {
     "prompt": "these models take no text beside the audio",

@@ -1,4 +1,4 @@
-"""The form of a transcription request: a file and fields, read as hostile input."""
+"""Reading a form, a file and fields, which is hostile input until it is parsed."""
 
 from __future__ import annotations
 
@@ -29,19 +29,21 @@ class Form:
         return (self.fields.get(name) or [""])[-1] or None
 
 
-async def read_form(request: Request[Any, Any, Any]) -> Form:
-    """The form in a request's body. Raises BadRequest for what is none, UnsupportedMediaType for another kind of body,
-    and whatever the listener's policy raises while it arrives.
+async def read_form(request: Request[Any, Any, Any], *, file: str = "file") -> Form:
+    """The form in a request's body; `file` is the name of the field that holds the file.
+
+    Raises BadRequest for what is no form, for two files and for fields of more than 64 KiB together,
+    UnsupportedMediaType for another kind of body, and whatever the listener's policy raises while it arrives.
     """
     kind, options = parse_options_header(request.headers.get("content-type", ""))
     boundary = options.get("boundary")
     if kind != "multipart/form-data" or not boundary:
         raise UnsupportedMediaType("this route takes a form with a file: send Content-Type: multipart/form-data")
     body = await request.body()
-    return await asyncio.to_thread(_parsed, body, boundary)
+    return await asyncio.to_thread(_parsed, body, boundary, file)
 
 
-def _parsed(body: bytes, boundary: str) -> Form:
+def _parsed(body: bytes, boundary: str, file_name: str) -> Form:
     file: bytes | None = None
     fields: dict[str, list[str]] = {}
     left = MAX_FIELD_BYTES
@@ -57,9 +59,9 @@ def _parsed(body: bytes, boundary: str) -> Form:
             strict=True,
         )
         for part in parser:
-            if part.name == "file":
+            if part.name == file_name:
                 if file is not None:
-                    raise BadRequest("Field 'file': one file at a time is taken", param="file")
+                    raise BadRequest(f"Field '{file_name}': one file at a time is taken", param=file_name)
                 file = part.raw
                 continue
             left -= part.size
