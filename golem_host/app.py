@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import importlib
+import inspect
 import re
 from collections.abc import Awaitable, Callable
 from typing import TYPE_CHECKING, Any
@@ -19,6 +20,7 @@ from golem_host.http.policy import Policy
 from golem_host.http.requestlog import CLIENT_LEFT_STATUS, RequestLog, log_note
 from golem_host.http.sockets import serve_socket
 from golem_host.http.writing import json_response
+from golem_host.plugins import REPORT
 
 if TYPE_CHECKING:
     from golem_host.host import Host
@@ -73,9 +75,8 @@ def route_table(host: Host) -> list[tuple[str, Route]]:
         for method in _methods(route):
             key = (method, _shape(route.path))
             if key in claimed:
-                raise PluginError(
-                    f"{method} {route.path} is claimed by {claimed[key]} and by {owner}; enable one of them"
-                )
+                what = f"leave {owner.split()[-1]} out of --enable" if claimed[key] == OWN else "enable one of them"
+                raise PluginError(f"{method} {route.path} is claimed by {claimed[key]} and by {owner}; {what}")
             claimed[key] = owner
     return table
 
@@ -99,7 +100,7 @@ def _litestar_handler(owner: str, route: Route, host: Host) -> HTTPRouteHandler 
     if route.dialect not in DIALECTS:
         raise PluginError(
             f"{owner}: {route.method} {route.path} has the unknown dialect {route.dialect!r}; "
-            f"known: {', '.join(DIALECTS)}"
+            f"known: {', '.join(DIALECTS)}; {REPORT}"
         )
     handler = _import_handler(owner, route)
     if route.method == SOCKET:
@@ -136,16 +137,19 @@ def _require_started(owner: str, host: Host) -> None:
 
 
 def _import_handler(owner: str, route: Route) -> Handler:
-    if not isinstance(route.handler, str):
-        return route.handler
-    module, _, name = route.handler.partition(":")
-    try:
-        return getattr(importlib.import_module(module), name)
-    except Exception as error:
-        raise PluginError(
-            f"{owner}: the handler {route.handler} of {route.method} {route.path} cannot be imported: "
-            f"{type(error).__name__}: {error}"
-        ) from error
+    handler = route.handler
+    if isinstance(handler, str):
+        module, _, name = handler.partition(":")
+        try:
+            handler = getattr(importlib.import_module(module), name)
+        except (Exception, SystemExit) as error:
+            raise PluginError(
+                f"{owner}: the handler {route.handler} of {route.method} {route.path} cannot be imported: "
+                f"{type(error).__name__}: {error}; {REPORT}"
+            ) from error
+    if not inspect.iscoroutinefunction(handler):
+        raise PluginError(f"{owner}: the handler of {route.method} {route.path} is no `async def` function; {REPORT}")
+    return handler
 
 
 def _routing_error(request: Request[Any, Any, Any], error: Exception, dialects: dict[str, str]) -> Response[bytes]:

@@ -9,7 +9,6 @@ import contextlib
 import io
 import json
 import os
-import re
 import sys
 from collections.abc import Sequence
 from pathlib import Path
@@ -91,6 +90,8 @@ def _run(words: Sequence[str]) -> int:
     if first_look.command == "plugins":
         arguments.parse(words, CORE, explain_unknown=_owner_of)
         if "help-all" not in first_look.switches:
+            from golem_host.plugin_list import list_plugins
+
             return list_plugins(as_json="json" in first_look.switches)
     if first_look.command == "devices":
         arguments.parse(words, CORE, explain_unknown=_owner_of)
@@ -177,9 +178,8 @@ def _enabled(command: str, wanted: Settings) -> PluginSet:
             f"no plugin is enabled; try {name} --demo, or choose: {name} --enable {names[0]} "
             f"(installed: {', '.join(names)}; golem-host plugins tells more)"
         )
-    for one in examined:
-        if one.error:
-            print(f"golem-host: left out: {one.error}", file=sys.stderr)
+    for error in dict.fromkeys(one.error for one in examined if one.error):
+        print(f"golem-host: left out: {error}", file=sys.stderr)
     return plugins.load(one.info.name for one in examined if one.error is None)
 
 
@@ -202,52 +202,6 @@ def _owner_of(name: str) -> str | None:
             if name == spec.name or (spec.is_flag and name == f"no-{spec.name}"):
                 return f"belongs to plugin {one.info.name}, which is not enabled; add it to --enable"
     return None
-
-
-def list_plugins(*, as_json: bool) -> int:
-    """`golem-host plugins`."""
-    examined = plugins.examine_all()
-    if as_json:
-        print(json.dumps([_as_json(one) for one in examined], indent=2))
-    elif examined:
-        print(_plugin_table(examined))
-    else:
-        print("no plugins are installed")
-    return 0
-
-
-def _plugin_table(examined: Sequence[plugins.Examination]) -> str:
-    rows = [
-        (
-            one.info.name,
-            one.info.distribution,
-            one.info.version,
-            "" if one.hook_api is None else str(one.hook_api),
-            "yes" if one.error is None else "no",
-            one.error or "\n".join(f"{route.method} {_path(route.path)}" for route in one.routes),
-        )
-        for one in examined
-    ]
-    return table(("NAME", "DISTRIBUTION", "VERSION", "HOOK API", "LOADS", "ROUTES, OR WHY IT DOES NOT LOAD"), rows)
-
-
-def _path(path: str) -> str:
-    """A route's path without the types of its parameters."""
-    return re.sub(r"\{(\w+):\w+\}", r"{\1}", path)
-
-
-def _as_json(one: plugins.Examination) -> dict[str, object]:
-    return {
-        "name": one.info.name,
-        "distribution": one.info.distribution,
-        "version": one.info.version,
-        "module": one.info.value,
-        "hook_api": one.hook_api,
-        "loads": one.error is None,
-        "error": one.error,
-        "routes": [{"method": route.method, "path": route.path, "summary": route.summary} for route in one.routes],
-        "settings": [spec.name for spec in one.settings],
-    }
 
 
 def show_config(settings: Settings, *, as_json: bool) -> int:

@@ -6,40 +6,16 @@ import importlib
 import sys
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
-from importlib import metadata
 from types import ModuleType
 from typing import Any
 
 import pluggy
 
-from golem_host import hookspecs
+from golem_host import hook_answers, hookspecs
 from golem_host.config import CORE, Setting, nearest
+from golem_host.entry_points import PluginInfo, installed
 from golem_host.errors import GolemError, OperatorError, PluginError, UsageError
 from golem_host.hookspecs import DemoModel, Route
-
-
-@dataclass(frozen=True)
-class PluginInfo:
-    """An installed plugin as its entry point describes it; nothing of it is imported."""
-
-    name: str
-    distribution: str
-    version: str
-    value: str
-
-
-def installed() -> list[PluginInfo]:
-    """All entry points of group `golem_host`, by name. One name may stand there twice: `load` refuses it."""
-    found = {
-        PluginInfo(
-            point.name,
-            point.dist.name if point.dist else "unknown",
-            point.dist.version if point.dist else "unknown",
-            point.value,
-        )
-        for point in metadata.entry_points(group=hookspecs.GROUP)
-    }
-    return sorted(found, key=lambda info: (info.name, info.distribution))
 
 
 class PluginSet:
@@ -55,17 +31,25 @@ class PluginSet:
         """The answer of one plugin in a list, empty when it has no such hook or answered None. The hook may ask for
         `plugins`, which is this set.
 
-        A fault inside the plugin is a PluginError that names it; errors meant for the operator pass.
+        A fault inside the plugin, or an answer that is none, is a PluginError that names it; errors meant for the
+        operator pass.
         """
         module = self._manager.get_plugin(plugin)
         caller = self._manager.subset_hook_caller(hook, self._manager.get_plugins() - {module})
         try:
-            return caller(plugins=self, **arguments)
+            answers = caller(plugins=self, **arguments)
         except GolemError:
             raise
-        except Exception as error:
-            who = _who(next(info for info in self.infos if info.name == plugin))
-            raise PluginError(f"plugin {who} failed in {hook}: {type(error).__name__}: {error}") from error
+        except (Exception, SystemExit) as error:
+            what = f"failed in {hook}: {type(error).__name__}: {error}"
+            raise PluginError(f"plugin {self._who(plugin)} {what}; {REPORT}") from error
+        for answer in answers:
+            if (fault := hook_answers.fault(hook, answer)) is not None:
+                raise PluginError(f"plugin {self._who(plugin)} failed in {hook}: {fault}; {REPORT}")
+        return answers
+
+    def _who(self, plugin: str) -> str:
+        return _who(next(info for info in self.infos if info.name == plugin))
 
     def each(self, hook: str, **arguments: Any) -> list[tuple[str, Any]]:
         """(plugin, answer) of every enabled plugin that has the hook, in the order of `--enable`; see `ask`."""
@@ -137,6 +121,8 @@ def _add_own_hooks(manager: pluggy.PluginManager, info: PluginInfo, module: Modu
         manager.add_hookspecs(module)
 
 
+REPORT = "tell its authors, or leave it out of --enable"
+"""What to do about a plugin's fault."""
 _UPDATE = "install a release of it made for this golem-host, or leave it out of --enable"
 
 
@@ -153,11 +139,17 @@ def _only(name: str, available: Sequence[PluginInfo]) -> PluginInfo:
     if len(matches) > 1:
         claimants = " and ".join(f"{info.distribution} {info.version}" for info in matches)
         raise PluginError(f"plugin {name!r} is claimed by {claimants}; uninstall one of them")
+    if matches[0].problem is not None:
+        raise PluginError(f"plugin {_who(matches[0])}: {matches[0].problem}")
     return matches[0]
 
 
 def _import(info: PluginInfo) -> ModuleType:
-    module_name = info.value.partition(":")[0].strip()
+    module_name = info.value.strip()
+    if not all(part.isidentifier() for part in module_name.split(".")):
+        raise PluginError(
+            f"plugin {_who(info)}: its entry point is {info.value!r}, expected the name of a module; {REPORT}"
+        )
     try:
         return importlib.import_module(module_name)
     except KeyboardInterrupt:
@@ -196,7 +188,6 @@ class Examination:
 
 def examine(info: PluginInfo) -> Examination:
     """Load one plugin alone. Never raises: what is wrong with it stands in `error`."""
-    module_name = info.value.partition(":")[0].strip()
     try:
         plugins = load([info.name])
         routes = tuple(route for _, own in plugins.each("golem_routes") for route in own)
@@ -204,7 +195,7 @@ def examine(info: PluginInfo) -> Examination:
         return Examination(info, hookspecs.API, routes, tuple(plugins.settings()), demo, None)
     except Exception as error:
         what = str(error) if isinstance(error, OperatorError) else f"{type(error).__name__}: {error}"
-        version = getattr(sys.modules.get(module_name), "GOLEM_HOST_API", None)
+        version = getattr(sys.modules.get(info.value), "GOLEM_HOST_API", None)
         return Examination(info, version if isinstance(version, int) else None, (), (), (), what)
 
 

@@ -91,10 +91,12 @@ def test_plugins_lists_good_and_broken(golem, tmp_path):
     write_distribution(tmp_path / "site", "golem-broken", plugins={"broken": "nowhere"}, modules={})
     code, out, err = golem("plugins")
     assert (code, err) == (0, "")
-    rows = {line.split()[0]: line for line in out.splitlines()}
-    assert rows["speech"].split() == ["speech", "golem-speech", "2.5", "1", "yes", "POST", "/v1/say"]
-    assert "no " in rows["broken"]
-    assert "No module named 'nowhere'" in rows["broken"]
+    rows = {line.split()[0]: line for line in out.splitlines() if line}
+    assert rows["speech"].split() == ["speech", "golem-speech", "2.5", "version", "1", "loads", "POST", "/v1/say"]
+    assert "  broken  plugin broken (golem-broken 1.0) could not be" in rows["broken"]
+    assert "No module named 'nowhere'; reinstall golem-broken, or leave broken out of --enable" in " ".join(out.split())
+    assert max(map(len, out.splitlines()[:-1])) <= 100
+    assert out.splitlines()[-1].endswith("What is broken does no harm until --enable names it.")
     code, out, _ = golem("plugins", "--json")
     listed = {entry["name"]: entry for entry in json.loads(out)}
     assert listed["speech"] == {
