@@ -290,18 +290,17 @@ class Registry:
     async def _loaded(self, resident: Resident) -> Runtime:
         # A load that fails raises in whoever started it; those that waited behind the lock try once more themselves.
         async with resident.lock:
-            runtime = resident.runtime
-            if runtime is not None and runtime.lane.failed is not None:
-                await self._release_failed(resident, runtime)
+            if resident.runtime is not None and resident.runtime.lane.failed is not None:
+                await self._release_failed(resident)
             if resident.runtime is None:
                 resident.runtime = await self._load(resident)
             return resident.runtime
 
-    async def _release_failed(self, resident: Resident, runtime: Runtime) -> None:
+    async def _release_failed(self, resident: Resident) -> None:
         # Until it is back, health must not take it for a model that nobody has asked for.
-        resident.loading, resident.runtime = True, None
+        resident.loading = True
         try:
-            await asyncio.to_thread(self._release, resident, runtime)
+            await self._release(resident)
         finally:
             resident.loading = False
 
@@ -340,17 +339,23 @@ class Registry:
 
     async def _unload_expired(self, resident: Resident) -> None:
         async with resident.lock:
-            runtime = resident.runtime
             expired = resident.expires_at is not None and resident.expires_at <= time.time()
-            if runtime is None or resident.users or not expired:
+            if resident.runtime is None or resident.users or not expired:
                 return
-            resident.runtime = None
-            await asyncio.to_thread(self._release, resident, runtime)
+            await self._release(resident)
             log.info("unloaded %s", resident.model.name)
 
-    def _release(self, resident: Resident, runtime: Runtime) -> None:
-        self._device_of(resident.model).detach(runtime.lane)
+    async def _release(self, resident: Resident) -> None:
+        """Free a loaded model; the resident's lock is held."""
+        freed, resident.runtime = [resident.runtime], None
+        await asyncio.to_thread(self._free, resident.model, freed)
+
+    def _free(self, model: Model, freed: list[Any]) -> None:
+        """Free the one runtime of a list that has the last reference to it, so that its own cycles are found too."""
+        runtime = freed.pop()
+        self._device_of(model).detach(runtime.lane)
         runtime.close()
+        del runtime
         # Recordings and their tensors name each other. An idle host would keep caches and mapped files until the
         # collector happens to come by, and a model is unloaded for its memory.
         collector.collect()
@@ -393,9 +398,8 @@ class Registry:
         await asyncio.gather(*self._reloads)
         for resident in (*self._residents.values(), *self._leaving):
             async with resident.lock:
-                runtime, resident.runtime = resident.runtime, None
-                if runtime is not None:
-                    await asyncio.to_thread(self._release, resident, runtime)
+                if resident.runtime is not None:
+                    await self._release(resident)
 
     async def _reap(self) -> None:
         while True:

@@ -226,6 +226,29 @@ def test_a_loaded_model_is_left_out_of_collections_until_it_is_unloaded(device: 
     asyncio.run(run())
 
 
+def test_a_runtime_that_names_itself_is_let_go(device: Device, tmp_path: Path) -> None:
+    """Its lane calls it back: only a collection after the last reference finds them."""
+
+    class Knotted(FakeModel):
+        def load(self, device: Device, settings: Any, progress: Any) -> FakeRuntime:
+            runtime = super().load(device, settings, progress)
+            runtime.lane.owner = runtime  # type: ignore[attr-defined]
+            return runtime
+
+    registry = registry_of(device, tmp_path, model := Knotted("a"))
+
+    async def run() -> None:
+        async with registry.use(model, 0.0) as runtime:
+            held = weakref.ref(runtime)
+        del runtime
+        model.loads.clear()
+        await registry._unload_expired(resident_of(registry))
+        assert held() is None
+        await registry.stop()
+
+    asyncio.run(run())
+
+
 def test_the_reaper_finds_what_has_expired(device: Device, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("golem_host.registry.REAP_SECONDS", 0.01)
     model = FakeModel("a")
