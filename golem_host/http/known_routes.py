@@ -5,6 +5,7 @@ from __future__ import annotations
 PLUGIN_OF = {
     "/v1/chat/completions": "chat",
     "/chat/completions": "chat",
+    "/v1/chat/completions/control": "chat",
     "/v1/chat/completions/input_tokens": "chat",
     "/chat/completions/input_tokens": "chat",
     "/v1/completions": "chat",

@@ -64,7 +64,8 @@ class Reading:
     Without `thought` and `calls` all text is content. `tools` are the functions that may be called. `opened` says that
     the prompt ends within a thought, `resumed` that the thought has begun there with text of its own. `preserve` are
     the control tokens whose text has to leave the lane for it (`Generation.preserve`); `budget` limits what it thinks
-    there. With `single` an answer ends with its first call; with `doubled` thoughts stand in the content, too, between their markers.
+    there. With `single` an answer ends with its first call; with `doubled` thoughts stand in the content, too,
+    between their markers.
     """
 
     thought: Thought | None = None
