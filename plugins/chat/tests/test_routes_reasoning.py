@@ -195,9 +195,9 @@ def test_an_answer_goes_on_within_its_reasoning_or_after_it(tmp_path: Path) -> N
             {"reasoning_effort": "none"},
             {"continue_final_message": "reasoning_content", "messages": [messages[0], {**messages[1], "content": "x"}]},
         ):
-            assert (
-                await served.post("/v1/chat/completions", **{"messages": messages, **fields})
-            ).status_code == 400, fields
+            assert (await served.post("/v1/chat/completions", **{"messages": messages, **fields})).status_code == 400, (
+                fields
+            )
 
     run(tmp_path, scenario)
 
