@@ -37,6 +37,7 @@ PLUGIN_OF = {
     "/v1/images/generations": "krea2",
     "/v1/audio/transcriptions": "stt",
     "/api/asr-streaming": "stt",
+    "/v1/realtime": "stt",
 }
 """Path to the plugin that ships with the host and serves it."""
 

@@ -29,10 +29,11 @@ class Delta:
 
 @dataclass(frozen=True)
 class Heard:
-    """What one step told of a live stream: number of the step, from 1; words begun and ended; the probabilities of
-    pauses of at least 0.5, 1, 2 and 3 s, where the model has heads for them."""
+    """What one step told of a live stream: number of the step, from 1; its text token; words begun and ended; the
+    probabilities of pauses of at least 0.5, 1, 2 and 3 s, where the model has heads for them; frames that wait."""
 
     step: int
+    token: int
     words: tuple[WordBegun | WordEnded, ...]
     pauses: tuple[float, ...]
     waiting: int
@@ -109,7 +110,7 @@ class Seat:
         told = self._words.add(token)
         pauses: list[float] = [] if step.pauses is None else pause_probabilities(step.pauses).tolist()
         if self.source.live:
-            self.job.emit(Heard(self.steps, tuple(told), tuple(pauses), self.source.waiting))
+            self.job.emit(Heard(self.steps, token, tuple(told), tuple(pauses), self.source.waiting))
             return
         self._told += told
         if any(isinstance(each, WordBegun) for each in told):

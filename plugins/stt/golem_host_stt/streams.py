@@ -16,6 +16,14 @@ from golem_host_stt.checkpoint import Timing
 from golem_host_stt.mimi_config import FRAME, FRAME_RATE, SAMPLE_RATE
 
 
+def silence(samples: int, timing: Timing) -> tuple[int, int]:
+    """Samples of silence that the model needs before a recording of so many, and after it: until the last word has come
+    out, and the last frame is whole.
+    """
+    before, after = int(timing.prefix * SAMPLE_RATE), int((timing.delay + 1.0) * SAMPLE_RATE)
+    return before, after + -(before + samples + after) % FRAME
+
+
 class Source(Protocol):
     """Frames for the codec. `take` is called on the device thread."""
 
@@ -42,11 +50,10 @@ class Whole:
     live = False
 
     def __init__(self, samples: Samples, timing: Timing) -> None:
-        before, after = int(timing.prefix * SAMPLE_RATE), int((timing.delay + 1.0) * SAMPLE_RATE)
-        frames = math.ceil((before + len(samples) + after) / FRAME)
-        padded = np.zeros(frames * FRAME, np.float32)
+        before, after = silence(len(samples), timing)
+        padded = np.zeros(before + len(samples) + after, np.float32)
         padded[before : before + len(samples)] = samples
-        self._frames = padded.reshape(frames, FRAME)
+        self._frames = padded.reshape(-1, FRAME)
         self._next = 0
         self.seconds = len(samples) / SAMPLE_RATE
 
@@ -61,7 +68,7 @@ class Whole:
 
 
 class Live:
-    """Samples that a client sends while they are heard. `push` and `close` may be called from any thread.
+    """Samples that a client sends while they are heard. `push` may be called from any thread.
 
     A frame is due when it is complete, but not before the frame that came before it has lasted: a client that sends
     faster than time passes gets no more of the device than one that sends as it hears.

@@ -20,4 +20,11 @@ ROUTES = (
         summary="Hears live audio and tells its words (Kyutai's protocol)",
         key_names=("kyutai-api-key", "auth_id"),
     ),
+    Route(
+        "WEBSOCKET",
+        "/v1/realtime",
+        f"{_HERE}.realtime:realtime",
+        dialect="openai",
+        summary="Hears live audio and tells its words (OpenAI's realtime API)",
+    ),
 )

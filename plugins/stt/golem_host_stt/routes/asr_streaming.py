@@ -21,6 +21,7 @@ from golem_host.lanes.job import JobCancelled
 from golem_host_stt.listening import Heard
 from golem_host_stt.mimi_config import FRAME, FRAME_RATE, SAMPLE_RATE
 from golem_host_stt.model import KIND
+from golem_host_stt.routes.limits import BUFFER_SECONDS, SEND_SECONDS, SILENT_SECONDS, Left
 from golem_host_stt.routes.messages import BadMessage, Marker, read, write
 from golem_host_stt.words import WordBegun
 
@@ -33,16 +34,6 @@ if TYPE_CHECKING:
 
 SEAT_SECONDS = 2.0
 """How long a client waits for a stream to become free."""
-SILENT_SECONDS = 120.0
-"""How long a client may send nothing."""
-BUFFER_SECONDS = 60
-"""Of audio that waits to be heard: a client that sends more is read no further until some of it was."""
-SEND_SECONDS = 20.0
-"""How long a client may take to take a message."""
-
-
-class _Left(Exception):
-    """The client closed its socket, or does not take what is sent."""
 
 
 async def asr_streaming(socket: WebSocket[Any, Any, Any], host: Host) -> None:
@@ -82,12 +73,12 @@ class _Stream:
                 for task in tasks:
                     task.cancel()
                 await asyncio.gather(*tasks, return_exceptions=True)
-        except (_Left, WebSocketDisconnect):
+        except (Left, WebSocketDisconnect):
             self._note.client_left = True
         except (BadMessage, RequestError, JobCancelled) as error:
             text = "the host is stopping, or the model was unloaded" if isinstance(error, JobCancelled) else str(error)
             self._note.error = text
-            with suppress(_Left, WebSocketDisconnect):
+            with suppress(Left, WebSocketDisconnect):
                 await self._send("Error", message=text)
                 await self._socket.close(1008 if isinstance(error, BadMessage) else 1011)
         self._note.extra["s of audio"] = round(self._audio.received / SAMPLE_RATE, 1)
@@ -109,7 +100,7 @@ class _Stream:
             except TimeoutError:
                 raise BadMessage(f"nothing was sent for {SILENT_SECONDS:g} s") from None
             if message["type"] != "websocket.receive":
-                raise _Left
+                raise Left
             raw = message.get("bytes")
             if raw is None:  # text says nothing in this protocol
                 continue
@@ -154,4 +145,4 @@ class _Stream:
             async with asyncio.timeout(SEND_SECONDS):
                 await self._socket.send_bytes(write(kind, **members))
         except (TimeoutError, RuntimeError):
-            raise _Left from None
+            raise Left from None

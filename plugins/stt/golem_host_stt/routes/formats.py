@@ -13,8 +13,13 @@ NAMES = {"en": "english", "fr": "french"}
 
 
 def usage(transcript: Transcript) -> dict[str, Any]:
-    """What was heard, in seconds begun."""
-    return {"type": "duration", "seconds": -(-round(transcript.seconds * 1000) // 1000)}
+    """What was heard."""
+    return {"type": "duration", "seconds": seconds_begun(transcript.seconds)}
+
+
+def seconds_begun(seconds: float) -> int:
+    """Of milliseconds that are whole."""
+    return -(-round(seconds * 1000) // 1000)
 
 
 def verbose(transcript: Transcript, language: str, granularities: set[str]) -> dict[str, Any]:

@@ -87,7 +87,8 @@ def read_fields(form: Form, model: SttModel) -> Asked:
     if stream == "true" and format not in ("json", "text"):
         raise BadRequest(f"Field 'stream': a transcript as {format} is not streamed; ask for json", param="stream")
     _check_temperature(form.text("temperature"))
-    return Asked(format, _granularities(form, format), _language(form.text("language"), model), stream == "true")
+    language = check_language(form.text("language"), model, "language")
+    return Asked(format, _granularities(form, format), language, stream == "true")
 
 
 def _check_temperature(given: str | None) -> None:
@@ -114,14 +115,16 @@ def _granularities(form: Form, format: str) -> set[str]:
     return given
 
 
-def _language(given: str | None, model: SttModel) -> str:
-    """The language that the answer names: these models hear what is spoken, whatever they are told."""
+def check_language(given: str | None, model: SttModel, name: str) -> str:
+    """The language that the answer names: these models hear what is spoken, whatever they are told. Raises BadRequest,
+    naming the field `name`.
+    """
     known = model.languages
     if given is None:
         return known[0] if len(known) == 1 else ""
     if given not in known:
         hears = f"hears {', '.join(known)}" if known else "does not say which languages it hears; leave the field out"
-        raise BadRequest(f"Field 'language': {model.name} {hears}, got {given[:100]!r}", param="language")
+        raise BadRequest(f"Field '{name}': {model.name} {hears}, got {given[:100]!r}", param=name)
     return given
 
 
