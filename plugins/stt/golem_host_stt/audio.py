@@ -57,6 +57,8 @@ def _resampled(file: soundfile.SoundFile) -> Samples:
         raise _refused(f"the audio has {rate} samples a second; {RATES[0]} to {RATES[1]} are taken")
     if promised == 0:
         raise _refused("the audio holds no samples")
+    if promised > MAX_SECONDS * rate:
+        raise _too_long()
     stream = None if rate == SAMPLE_RATE else soxr.ResampleStream(rate, SAMPLE_RATE, 1, dtype="float32")
     parts: list[Samples] = []
     count = 0
@@ -64,7 +66,7 @@ def _resampled(file: soundfile.SoundFile) -> Samples:
         block = np.asarray(file.read(_BLOCK, dtype="float32", always_2d=True), np.float32)
         count += len(block)
         if count > MAX_SECONDS * rate:
-            raise _refused(f"the audio is longer than {MAX_SECONDS // 3600} hours, the most that is taken at once")
+            raise _too_long()
         first = np.ascontiguousarray(block[:, 0])
         problem = check_samples(first)
         if problem:
@@ -79,6 +81,10 @@ def _resampled(file: soundfile.SoundFile) -> Samples:
     if not count:
         raise _refused("the audio holds no samples")
     return np.concatenate(parts)
+
+
+def _too_long() -> BadRequest:
+    return _refused(f"the audio is longer than {MAX_SECONDS // 3600} hours, the most that is taken at once")
 
 
 def _refused(reason: str, *, code: str | None = None) -> BadRequest:

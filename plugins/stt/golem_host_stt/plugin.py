@@ -4,9 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from pathlib import Path
+from typing import TYPE_CHECKING
 
-from golem_host.api import Identified, Model, ModelFileError, Route, Setting, Settings, hookimpl
+from golem_host.api import Identified, Model, ModelFileError, Route, Setting, Settings, Workload, hookimpl
 from golem_host.config import choice, device, integer, named_path
+
+if TYPE_CHECKING:
+    from golem_host_stt.runtime import SttRuntime
 
 GOLEM_HOST_API = 1
 
@@ -58,6 +62,13 @@ def golem_routes() -> Sequence[Route]:
     from golem_host_stt.routes import ROUTES
 
     return ROUTES
+
+
+@hookimpl
+def golem_bench(runtime: SttRuntime) -> Sequence[Workload]:
+    from golem_host_stt.workloads import workloads
+
+    return workloads(runtime)
 
 
 @hookimpl

@@ -37,12 +37,12 @@ class SttRuntime:
         progress: Callable[[float], None],
     ) -> None:
         self._checkpoint = checkpoint
-        self.lm, self.timing = checkpoint.lm, checkpoint.timing
+        self.lm, self.timing, self.streams = checkpoint.lm, checkpoint.timing, settings["stt-streams"]
         self.pieces = Pieces(checkpoint.tokenizer, self.lm.text_cards, self.lm.padding)
         self._passes = Passes(
             checkpoint,
             device.backend,
-            slots=settings["stt-streams"],
+            slots=self.streams,
             q8_0=settings["stt-quantize"] == "q8_0",
             progress=progress,
         )

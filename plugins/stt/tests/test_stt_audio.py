@@ -7,6 +7,7 @@ import struct
 
 import numpy as np
 import pytest
+import soundfile
 
 from golem_host.api import BadRequest
 from golem_host_stt import audio
@@ -126,7 +127,18 @@ def test_too_short_has_its_code() -> None:
 
 
 def test_too_long(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Counted as it is decoded: what a header says does not matter, nor how small the file is."""
+    """What a header promises is refused undecoded, whatever there is."""
+    raw = encoded(TONE, format="FLAC", subtype="PCM_16")
+    facts = int.from_bytes(raw[18:26], "big") >> 36 << 36  # of STREAMINFO, whose last 36 bits here count the samples
+    monkeypatch.setattr(soundfile.SoundFile, "read", None)
+    promising = raw[:18] + (facts | 3 * 3600 * 24000).to_bytes(8, "big") + raw[26:]
+    assert "longer than 2 hours" in refused(promising).message
+
+
+def test_too_long_without_a_promise(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Counted as it is decoded, where a format tells little before; however small the file is."""
+    monkeypatch.setattr(soundfile.SoundFile, "frames", 24000)
+    monkeypatch.setattr(soundfile.SoundFile, "seekable", lambda _: False)
     monkeypatch.setattr(audio, "MAX_SECONDS", 3600)
     hours = encoded(np.zeros(3601 * 8000, np.float32), rate=8000, format="FLAC", subtype="PCM_16")
     assert len(hours) < 1 << 20

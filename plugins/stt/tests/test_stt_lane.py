@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from types import SimpleNamespace
 
 import numpy as np
 import pytest
@@ -21,6 +22,7 @@ from golem_host_stt.passes import Step
 from golem_host_stt.stepper import BESIDE_LIVE, ListeningStepper
 from golem_host_stt.streams import Live, Whole
 from golem_host_stt.text import Pieces
+from golem_host_stt.workloads import workloads
 from stt_checks import tiny
 
 LEVELS = 2
@@ -271,3 +273,19 @@ def test_what_a_live_stream_is_told() -> None:
     events: list[Heard] = list(job._events)
     assert [event.step for event in events] == [1, 2, 3]
     assert events[0].words == () and events[0].pauses == ()
+
+
+def test_what_is_timed_is_heard() -> None:
+    """`golem-host bench`: recordings that differ from round to round, one and as many as there are streams."""
+    runtime = SimpleNamespace(timing=TIMING, streams=3)
+    works = workloads(runtime)  # type: ignore[arg-type]
+    assert [work.name for work in works] == ["one recording of 4 s", "3 recordings of 4 s at once"]
+    rig = Rig()
+    jobs = [Job(request) for turn in (0, 1) for request in works[1].requests(turn)]
+    for job in jobs:
+        rig.lane.submit(job)
+    frames = [job.request.source.take(1).tobytes() for job in jobs]
+    assert len(set(frames)) == len(jobs) == 6
+    rig.until_idle()
+    assert works[1].amount([job.value for job in jobs[:3]]) == sum(job.value.seconds for job in jobs[:3]) == 12
+    assert len(workloads(SimpleNamespace(timing=TIMING, streams=1))) == 1  # type: ignore[arg-type]
