@@ -10,6 +10,7 @@ import importlib
 from typing import TYPE_CHECKING, Any
 
 from golem_host.config import Setting, Settings
+from golem_host.deprecation import old_names
 from golem_host.errors import (
     BadRequest,
     ContextExceeded,
@@ -141,7 +142,10 @@ _HOMES = {
 }
 
 
+_old_name = old_names(__name__, {})
+
+
 def __getattr__(name: str) -> Any:
     if name not in _HOMES:
-        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+        return _old_name(name)
     return getattr(importlib.import_module(_HOMES[name]), name)

@@ -13,6 +13,7 @@ import pluggy
 
 from golem_host import hook_answers, hookspecs
 from golem_host.config import CORE, Setting, nearest
+from golem_host.deprecation import log_hooks
 from golem_host.entry_points import PluginInfo, installed
 from golem_host.errors import GolemError, OperatorError, PluginError, UsageError
 from golem_host.hookspecs import DemoModel, Route
@@ -104,6 +105,7 @@ def load(names: Iterable[str]) -> PluginSet:
         try:
             manager.register(module, info.name)
             manager.check_pending()
+            log_hooks(manager, module, _who(info))
         except (pluggy.PluginValidationError, ValueError) as error:
             raise PluginError(f"plugin {_who(info)}: {' '.join(str(error).split())}; {_UPDATE}") from error
     return PluginSet(manager, [info for info, _ in modules])

@@ -21,6 +21,7 @@ PLUGINS = sorted(path for path in ROOT.glob("plugins/*/golem_host_*") if path.is
 PUBLIC = (
     "golem_host.api",
     "golem_host.config",
+    "golem_host.deprecation",
     "golem_host.devices.cells",
     "golem_host.devices.device",
     "golem_host.devices.names",
@@ -28,6 +29,7 @@ PUBLIC = (
     "golem_host.devices.state",
     "golem_host.digests",
     "golem_host.errors",
+    "golem_host.hookspecs",
     "golem_host.host",
     "golem_host.http",
     "golem_host.lanes",
