@@ -60,6 +60,18 @@ def test_what_does_not_fit_is_refused_with_the_numbers_before_anything_is_upload
             passes.prepare(lambda share: None)
 
 
+def test_a_pass_wider_than_the_device_counts_is_refused_before_anything_is_uploaded(
+    gpu: Gpu, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    most = gpu.limits.workgroup_counts[1]
+    monkeypatch.setattr(gpu, "upload", lambda *_: pytest.fail("uploaded"))
+    recording = Recording()
+    x = recording.input("x", recording.axis("rows", most + 1), 4, dtype="f32")
+    recording.output("out", ops.rms_norm(x, weight("F32", 4), 1e-6))
+    with pytest.raises(InternalError, match=f"a pass of {most + 1} rows is too wide for .* put this model on the cpu"):
+        VulkanBackend(gpu).prepare(recording, lambda share: None)
+
+
 def test_caches_that_do_not_fit_or_cannot_be_shown_are_refused(gpu: Gpu, monkeypatch: pytest.MonkeyPatch) -> None:
     backend = VulkanBackend(gpu)
     monkeypatch.setattr(gpu, "available", lambda heap: 1 << 20)

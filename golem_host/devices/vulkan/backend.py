@@ -52,13 +52,21 @@ class VulkanBackend:
         """Upload the weights that `recording` reads, make its pipelines, and take the memory that its tensors need.
 
         `progress` takes the share done. May run beside a pass, on any thread. Raises InternalError with the numbers,
-        before anything is uploaded, when the device has no room; DeviceFailed when it fails.
+        before anything is uploaded, when the device has no room or the pass is too wide for it; DeviceFailed when it
+        fails.
         """
         with device_errors(self.gpu):
             self._prepare(recording, progress)
 
     def _prepare(self, recording: Recording, progress: Callable[[float], None]) -> None:
         lowered = lower(self.gpu, recording)
+        most = self.gpu.limits.workgroup_counts
+        for each in lowered.dispatches:
+            if any(count > limit for count, limit in zip(each.grid, most, strict=True)):
+                raise InternalError(
+                    f"a pass of {each.axis.capacity} rows is too wide for {self.gpu.physical.name}: {each.kernel} would "
+                    f"take {each.grid} workgroups of {most}; put this model on the cpu"
+                )
         wanted = wanted_by(lowered.dispatches)
         weights = self.weights.missing_bytes(wanted)
         working = 0 if self._held(lowered.scratch_bytes) else lowered.scratch_bytes

@@ -102,24 +102,9 @@ class ChatRuntime:
         there: int | None = settings["vulkan-layers"]
         if there is None or there >= layer_count(self._gguf.tensors):
             return device.backend
-        cut_at = partial(self._cut_at, there=there)
+        # Of this file, not of this runtime: in a ring of references an unloaded model would keep its memory.
+        cut_at = partial(_cut_at, self.model.path, there)
         return SplitBackend(backend_maker("cpu", settings)(), device.backend, cut_at)
-
-    def _cut_at(self, recording: Recording, *, there: int) -> int:
-        """The first command of the last layers. Raises `ModelFileError` when the others share keys and values with
-        them.
-        """
-        # Of the layers that are computed: a file may hold more.
-        layers = layer_count(each.name for each in weights(recording))
-        layer = max(0, layers - there)
-        possible = whole_cut(recording, layer)
-        if possible != layer:
-            raise ModelFileError(
-                self.model.path,
-                f"--vulkan-layers {there}: the last {layers - possible} layers share keys and values, which are on one "
-                f"device; give {layers - possible} or more, or 0",
-            )
-        return first_command(recording, layer)
 
     @property
     def slot_context(self) -> int:
@@ -167,6 +152,23 @@ def _cache_bytes(settings: Mapping[str, Any]) -> int | None:
     """This model's share of the memory for conversations without a slot; None: as much as there is."""
     most: int = settings["cache-ram"]
     return None if most < 0 else (most << 20) // max(1, len(settings["chat-model"]))
+
+
+def _cut_at(path: Path, there: int, recording: Recording) -> int:
+    """The first command of the last `there` layers. Raises `ModelFileError` when the others share keys and values with
+    them.
+    """
+    # Of the layers that are computed: a file may hold more.
+    layers = layer_count(each.name for each in weights(recording))
+    layer = max(0, layers - there)
+    possible = whole_cut(recording, layer)
+    if possible != layer:
+        raise ModelFileError(
+            path,
+            f"--vulkan-layers {there}: the last {layers - possible} layers share keys and values, which are on one "
+            f"device; give {layers - possible} or more, or 0",
+        )
+    return first_command(recording, layer)
 
 
 def _stamps(gguf: Gguf) -> list[tuple[int, int, int]]:

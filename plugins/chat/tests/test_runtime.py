@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import gc
+import weakref
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -96,6 +98,23 @@ def test_slots_too_small_to_use_are_refused(tmp_path: Path) -> None:
     tiny_gguf(tmp_path / "m.gguf")
     with pytest.raises(ModelFileError, match="leaves 8 positions each; raise --context or lower --parallel"):
         ChatModel(tmp_path / "m.gguf").slot_context({"context": 64, "parallel": 8})
+
+
+@pytest.mark.parametrize("there", [None, 1], ids=["on one device", "on two devices"])
+def test_the_memory_of_an_unloaded_model_is_not_kept_until_garbage_is_collected(
+    tmp_path: Path, device: Device, there: int | None
+) -> None:
+    model = ChatModel(tiny_gguf(tmp_path / "m.gguf"))
+    gc.collect()
+    gc.disable()
+    try:
+        runtime = model.load(device, {**SETTINGS, "vulkan-layers": there}, lambda share: None)
+        kept = [weakref.ref(each) for each in (runtime, runtime.passes, runtime.passes.memory)]
+        runtime.close()
+        del runtime
+        assert [each() for each in kept] == [None] * 3
+    finally:
+        gc.enable()
 
 
 def test_a_q8_0_cache_takes_little_more_than_half_the_memory(tmp_path: Path, device: Device) -> None:
