@@ -296,14 +296,15 @@ CASES: dict[str, tuple[Op, Callable[[Maker], Call]]] = {
 }
 
 
-def check(runner, op: Op, rows: int, call: Call, place) -> None:
-    """The command gives the same at a guard as elsewhere."""
-    there = [array if array is None else place(array) for array in call.p]
-    runner.run(op, rows, call.p, call.i, call.f)
-    runner.run(op, rows, there, call.i, call.f)
-    for array, other in zip(call.p, there, strict=True):
-        if array is not None and other is not None:
-            assert array.tobytes() == other.tobytes()
+def check(runner, place, commands: Sequence[tuple[Op, int, Call]]) -> None:
+    """Commands of an operation and a number of rows give the same at a guard as elsewhere."""
+    there = [[array if array is None else place(array) for array in call.p] for _, _, call in commands]
+    runner.run_all([(op, rows, *call) for op, rows, call in commands])
+    runner.run_all([(op, rows, p, call.i, call.f) for (op, rows, call), p in zip(commands, there, strict=True)])
+    for (op, rows, call), p in zip(commands, there, strict=True):
+        for array, other in zip(call.p, p, strict=True):
+            if array is not None and other is not None:
+                assert array.tobytes() == other.tobytes(), (op, rows)
 
 
 @pytest.fixture(params=["before the guard", "after the guard"])
@@ -319,42 +320,43 @@ def place(request, kernels, guarded):
 def test_commands(runner, place, name):
     op, make = CASES[name]
     for n in SIZES:
-        for rows in ROWS:
-            check(runner, op, rows, make(Maker(rows, n)), place)
+        check(runner, place, [(op, rows, make(Maker(rows, n))) for rows in ROWS])
 
 
 def test_attention_of_texts(runner, place):
     for n in SIZES:
-        for rows in ROWS:
-            check(runner, Op.TEXT_ATTN, rows * n, text_attention(Maker(rows, n)), place)
+        check(runner, place, [(Op.TEXT_ATTN, rows * n, text_attention(Maker(rows, n))) for rows in ROWS])
 
 
 @pytest.mark.parametrize("kind", Act)
 def test_activations(runner, place, kind):
     for n in (1, 2, 3, 17):
-        for rows in ROWS:
-            check(runner, Op.ACT, rows, activations(kind)(Maker(rows, n), runner.kernels), place)
+        check(runner, place, [(Op.ACT, rows, activations(kind)(Maker(rows, n), runner.kernels)) for rows in ROWS])
 
 
 def test_rows_of_a_table(runner, place, weight_type, make_weights):
     """The last row of the table among them."""
+    commands = []
     for blocks in (1, 2, 3):
         for table_rows in (1, 3):
             m = Maker(2, blocks * GgmlType[weight_type].block_size)
             weights = make_weights(m.rng, weight_type, table_rows, m.n)
             call = [m.out(m.rows, m.n), m.below(table_rows), weights.packed]
-            check(runner, Op.ROWS, 2, Call(call, [m.n, weights.type, weights.packed.shape[1], table_rows]), place)
+            commands.append((Op.ROWS, 2, Call(call, [m.n, weights.type, weights.packed.shape[1], table_rows])))
+    check(runner, place, commands)
 
 
 def test_products(runner, place, weight_type, make_weights):
     """Rows that fill no tile, and one block a row."""
     for height in (1, 2, 3, 4, 5, 7, 8, 9, 15, 16, 17, 33):
+        commands = []
         for k in (1, 2) if weight_type not in ("F32", "F16", "BF16") else (1, 2, 7, 9, 31):
             m = Maker(1 + height % 3, k * GgmlType[weight_type].block_size)
             weights = make_weights(m.rng, weight_type, height, m.n)
             x = runner.activations(runner.kernels.act_kind(weights.type), m.x(m.rows, m.n))
             call = [m.out(m.rows, height), x, weights.packed, m.x(height)]
-            check(runner, Op.MATMUL, m.rows, Call(call, [height, m.n, weights.type]), place)
+            commands.append((Op.MATMUL, m.rows, Call(call, [height, m.n, weights.type])))
+        check(runner, place, commands)
 
 
 def test_every_command_is_tested_for_its_bounds():

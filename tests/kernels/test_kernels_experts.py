@@ -112,11 +112,14 @@ def one_by_one(runner, stack, x, routes):
     """The same with a MATMUL for each row and slot."""
     out = np.zeros((*routes.shape, stack.m), np.float32)
     kind = runner.kernels.act_kind(stack.type)
+    activations = np.zeros((*routes.shape, runner.kernels.act_bytes(kind, stack.k)), np.uint8)
+    commands = []
     for r, s in np.ndindex(routes.shape):
         at = routes["expert"][r, s] * stack.stride + stack.first
-        matrix = np.ascontiguousarray(stack.weights.packed[at : at + stack.m])
-        activation = runner.activations(kind, x[r, s % x.shape[1]][None].copy())
-        runner.run(Op.MATMUL, 1, [out[r, s], activation, matrix, None], [stack.m, stack.k, stack.type])
+        matrix = stack.weights.packed[at : at + stack.m]
+        commands.append((Op.ACT, 1, [activations[r, s], x[r, s % x.shape[1]]], [stack.k, kind]))
+        commands.append((Op.MATMUL, 1, [out[r, s], activations[r, s], matrix, None], [stack.m, stack.k, stack.type]))
+    runner.run_all(commands)
     return out
 
 

@@ -44,9 +44,20 @@ def test_alone_equals_batched(runner, weight_type, make_weights, rng):
     weights = make_weights(rng, weight_type, 40, 512)
     x = rng.standard_normal((19, 512)).astype(np.float32)
     together = runner.product(weights, x)
+    kind = runner.kernels.act_kind(weights.type)
+    activations = runner.activations(kind, x)
     for rows in (1, 2, 3, 5, 8, 16):
+        cut, apart = np.zeros_like(activations), np.full_like(together, np.nan)
+        commands = []
         for at in range(0, 19, rows):
-            assert runner.product(weights, x[at : at + rows]).tobytes() == together[at : at + rows].tobytes()
+            part = slice(at, at + rows)
+            commands.append((Op.ACT, len(x[part]), [cut[part], x[part]], [512, kind]))
+            commands.append(
+                (Op.MATMUL, len(x[part]), [apart[part], cut[part], weights.packed, None], [40, 512, weights.type])
+            )
+        runner.run_all(commands)
+        assert cut.tobytes() == activations.tobytes()
+        assert apart.tobytes() == together.tobytes()
 
 
 def test_threads_do_not_matter(make_runner, weight_type, make_weights, rng):

@@ -4,17 +4,18 @@ from __future__ import annotations
 
 import asyncio
 import json
-import tempfile
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
+import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from golem_host.app import route_table
 from golem_host.http.ollama_options import KNOWN
 from golem_host_chat.routes import unserved
-from scripted_chat import serving
+from scripted_chat import Served, serving
 
 scalars = (
     st.none()
@@ -153,23 +154,37 @@ requests = st.one_of(
 )
 
 
-@settings(max_examples=40, deadline=None, suppress_health_check=[HealthCheck.too_slow, HealthCheck.data_too_large])
-@given(st.lists(requests, min_size=5, max_size=25))
-def test_no_body_makes_a_500(batch: list[tuple[str, dict[str, Any], dict[str, Any]]]) -> None:
-    async def scenario() -> None:
-        with tempfile.TemporaryDirectory() as folder:
-            async with serving(Path(folder), architecture="qwen3") as served:
-                for path, body, more in batch:
-                    content = json.dumps({**body, **more})
-                    response = await served.client.post(path, content=content)
-                    assert response.status_code in (200, 400, 404), (path, content, response.text)
-                    if response.status_code != 200:
-                        assert response.json()["error"]
-                    elif '"error"' in response.text.replace('"error":null', ""):
-                        raise AssertionError((path, content, response.text))
-                assert (await served.post("/v1/completions", prompt="x")).status_code == 200
+@pytest.fixture(scope="module")
+def host(tmp_path_factory: pytest.TempPathFactory) -> Iterator[tuple[asyncio.Runner, Served]]:
+    """One host, and the loop that runs it, for all examples."""
+    serves = serving(tmp_path_factory.mktemp("hostile"), architecture="qwen3")
+    with asyncio.Runner() as loop:
+        served = loop.run(serves.__aenter__())
+        try:
+            yield loop, served
+        finally:
+            loop.run(serves.__aexit__(None, None, None))
 
-    asyncio.run(scenario())
+
+@settings(max_examples=40, suppress_health_check=[HealthCheck.too_slow, HealthCheck.data_too_large])
+@given(batch=st.lists(requests, min_size=5, max_size=25))
+def test_no_body_makes_a_500(
+    host: tuple[asyncio.Runner, Served], batch: list[tuple[str, dict[str, Any], dict[str, Any]]]
+) -> None:
+    loop, served = host
+
+    async def scenario() -> None:
+        for path, body, more in batch:
+            content = json.dumps({**body, **more})
+            response = await served.client.post(path, content=content)
+            assert response.status_code in (200, 400, 404), (path, content, response.text)
+            if response.status_code != 200:
+                assert response.json()["error"]
+            elif '"error"' in response.text.replace('"error":null', ""):
+                raise AssertionError((path, content, response.text))
+        assert (await served.post("/v1/completions", prompt="x")).status_code == 200
+
+    loop.run(scenario())
 
 
 NESTED = 100_000

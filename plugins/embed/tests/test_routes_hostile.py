@@ -4,16 +4,16 @@ from __future__ import annotations
 
 import asyncio
 import json
-import tempfile
-from pathlib import Path
+from collections.abc import Iterator
 from typing import Any
 
+import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from golem_host.http.ollama_options import KNOWN
 from golem_host_embed.routes import ROUTES
-from scripted_embed import serving
+from scripted_embed import Served, serving
 
 SCALARS = (
     st.none()
@@ -42,17 +42,29 @@ BODIES = st.fixed_dictionaries(
 )
 
 
+@pytest.fixture(scope="module")
+def host(tmp_path_factory: pytest.TempPathFactory) -> Iterator[tuple[asyncio.Runner, Served]]:
+    """One host, and the loop that runs it, for all examples."""
+    serves = serving(tmp_path_factory.mktemp("hostile"))
+    with asyncio.Runner() as loop:
+        served = loop.run(serves.__aenter__())
+        try:
+            yield loop, served
+        finally:
+            loop.run(serves.__aexit__(None, None, None))
+
+
 @settings(max_examples=25, suppress_health_check=[HealthCheck.too_slow])
 @given(bodies=st.lists(st.tuples(st.sampled_from(ROUTES), BODIES), min_size=8, max_size=16))
-def test_no_body_makes_a_500(bodies: list[tuple[Any, dict[str, Any]]]) -> None:
-    async def scenario() -> None:
-        with tempfile.TemporaryDirectory() as folder:
-            async with serving(Path(folder)) as served:
-                for route, body in bodies:
-                    answer = await served.client.post(route.path, content=json.dumps(body).encode())
-                    assert answer.status_code < 500, (route.path, body, answer.text)
-                    answer.json()
-                    good = await served.post("/v1/embeddings", input="hello", model="scripted")
-                    assert good.status_code == 200
+def test_no_body_makes_a_500(host: tuple[asyncio.Runner, Served], bodies: list[tuple[Any, dict[str, Any]]]) -> None:
+    loop, served = host
 
-    asyncio.run(scenario())
+    async def scenario() -> None:
+        for route, body in bodies:
+            answer = await served.client.post(route.path, content=json.dumps(body).encode())
+            assert answer.status_code < 500, (route.path, body, answer.text)
+            answer.json()
+            good = await served.post("/v1/embeddings", input="hello", model="scripted")
+            assert good.status_code == 200
+
+    loop.run(scenario())
