@@ -64,8 +64,8 @@ class VulkanBackend:
         for each in lowered.dispatches:
             if any(count > limit for count, limit in zip(each.grid, most, strict=True)):
                 raise InternalError(
-                    f"a pass of {each.axis.capacity} rows is too wide for {self.gpu.physical.name}: {each.kernel} would "
-                    f"take {each.grid} workgroups of {most}; put this model on the cpu"
+                    f"a pass of {each.axis.capacity} rows is too wide for {self.gpu.physical.name}: {each.kernel} "
+                    f"would take {each.grid} workgroups of {most}; put this model on the cpu"
                 )
         wanted = wanted_by(lowered.dispatches)
         weights = self.weights.missing_bytes(wanted)
