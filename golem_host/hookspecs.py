@@ -76,7 +76,8 @@ class Operation:
     """What `GET /schema/openapi.json` says of a route, beside what every route has.
 
     `body` and `answer` are JSON schemas (`golem_host.http.schemas` has parts), None for any object; `takes` and `gives`
-    their media types, `gives` empty for an answer without a body; `streams` the media type of a streamed answer.
+    their media types, `gives` empty for an answer without a body; `streams` the media type of a streamed answer,
+    `others` those of answers in other forms.
     `query` are schemas of query parameters. `statuses` are further statuses (or other words for known ones) and what
     they mean.
     """
@@ -86,6 +87,7 @@ class Operation:
     takes: str = "application/json"
     gives: str = "application/json"
     streams: str = ""
+    others: Sequence[str] = ()
     query: Mapping[str, Any] = field(default_factory=dict)
     statuses: Mapping[int, str] = field(default_factory=dict)
 

@@ -17,6 +17,8 @@ from pathlib import Path
 from golem_host.testing.command import Command
 from golem_host.testing.tiny import tiny_gguf
 from golem_host.testing.tiny_encoder import tiny_bert_gguf
+from golem_host.testing.tiny_krea2 import tiny_krea2_directory
+from golem_host.testing.tiny_stt import tiny_stt_directory
 
 SECONDS = 75
 """For all routes together; the run then stops where it is."""
@@ -36,8 +38,11 @@ def main(seed: str) -> int:
         marks = {f"tokenizer.ggml.fim_{name}_token_id": id for id, name in enumerate(("pre", "suf", "mid"), 1)}
         chat = tiny_gguf(Path(folder) / "tiny.gguf", "qwen3", metadata=marks)
         embed = tiny_bert_gguf(Path(folder) / "tiny-bert.gguf")
+        hears = tiny_stt_directory(Path(folder) / "tiny-stt")
+        draws = tiny_krea2_directory(Path(folder) / "tiny-krea2")
         serving = Command(
-            *("--enable", "chat,embed", "--chat-model", str(chat), "--embed-model", str(embed)),
+            *("--enable", "chat,embed,stt,krea2", "--chat-model", str(chat), "--embed-model", str(embed)),
+            *("--stt-model", str(hears), "--krea2-model", str(draws)),
             *("--addr", "127.0.0.1:0", "--model-folder", folder, "--max-tokens", "4", "--log-format", "json"),
             *("--slot-save-path", folder),
             # Nothing outside this machine is asked.

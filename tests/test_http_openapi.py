@@ -18,7 +18,7 @@ from golem_host.testing.fakes import RoutesPlugin, plugin_set
 from golem_host.testing.inprocess import running, settings_of
 
 ROOT = Path(__file__).parents[1]
-NAMES = ("chat", "embed", "laya")
+NAMES = ("chat", "embed", "laya", "stt", "krea2")
 
 
 @pytest.fixture(scope="module")
@@ -98,3 +98,19 @@ def test_every_field_that_is_honoured_is_described(
     assert honoured
     body = described["paths"][path]["post"]["requestBody"]["content"]["application/json"]["schema"]
     assert honoured - set(body["properties"]) == set()
+
+
+@pytest.mark.parametrize("plugin", ["stt", "krea2"])
+def test_every_field_of_a_readme_is_described(described: dict[str, Any], plugin: str) -> None:
+    """Those of `served` fields; refused ones are told with their reason."""
+    path, kind = {
+        "stt": ("/v1/audio/transcriptions", "multipart/form-data"),
+        "krea2": ("/v1/images/generations", "application/json"),
+    }[plugin]
+    readme = (ROOT / f"plugins/{plugin}/README.md").read_text(encoding="utf-8")
+    content = described["paths"][path]["post"]["requestBody"]["content"]
+    assert list(content) == [kind]
+    fields = content[kind]["schema"]["properties"]
+    assert len(fields) >= 7
+    for field in fields:
+        assert f"`{field}`" in readme, field

@@ -100,8 +100,9 @@ def _responses(route: Route, said: Operation) -> dict[str, Any]:
     content: dict[str, Any] = {}
     if said.gives:
         content[said.gives] = {"schema": OBJECT if said.answer is None else said.answer}
-    if said.streams:
-        content[said.streams] = {}
+    for kind in (said.streams, *said.others):
+        if kind:
+            content[kind] = {}
     responses: dict[str, Any] = {"200": {"description": "The answer", **({"content": content} if content else {})}}
     error = {"$ref": f"#/components/schemas/{_schema_name(route.dialect)}"}
     for status, reason in {**{status: _REASONS[status] for status in _ALWAYS}, **said.statuses}.items():

@@ -36,6 +36,8 @@ class Template(Protocol):
     def wants_short_ids(self) -> bool: ...
     @property
     def embeds_results(self) -> bool: ...
+    @property
+    def calls_are_content(self) -> bool: ...
 
 
 def prepare_messages(raw: Any, template: Template) -> list[dict[str, Any]]:
@@ -56,6 +58,8 @@ def prepare_messages(raw: Any, template: Template) -> list[dict[str, Any]]:
         raise BadRequest("'messages' is empty: a conversation needs at least one message", param="messages")
     messages = [_message(item, f"messages[{index}]", template) for index, item in enumerate(raw)]
     messages = _pair_results(messages, template)
+    if template.calls_are_content:
+        messages = [_with_calls(message) for message in messages]
     if template.embeds_results:
         messages = _embed_results(messages)
     if not template.supports_system:
@@ -254,6 +258,20 @@ def _embed_results(messages: list[dict[str, Any]]) -> list[dict[str, Any]]:
         else:
             embedded.append(message)
     return embedded
+
+
+def _with_calls(message: dict[str, Any]) -> dict[str, Any]:
+    """An assistant's calls as its content, in Hermes' notation."""
+    calls = message.get("tool_calls", ())
+    texts = [message["content"]] if message["content"] else []
+    for call in calls:
+        function = call["function"]
+        arguments = function["arguments"]
+        arguments = arguments if isinstance(arguments, str) else json.dumps(arguments, ensure_ascii=False)
+        name = json.dumps(function["name"], ensure_ascii=False)
+        texts.append(f'<tool_call>\n{{"name": {name}, "arguments": {arguments}}}\n</tool_call>')
+    rest = {key: value for key, value in message.items() if key != "tool_calls"}
+    return {**rest, "content": "\n".join(texts)} if calls else message
 
 
 def _json_or_text(text: str) -> Any:

@@ -28,6 +28,7 @@ PROBE_TOOL = {
         },
     },
 }
+_HERMES = ("<tool_call>", '"name"', '"arguments"', "</tool_call>")
 # Mistral's templates demand ids of nine letters and digits.
 _CALL_ID = "probe0001"
 
@@ -42,8 +43,12 @@ class TemplateAbilities:
     """The text of a leading system message reaches the prompt."""
     tools: bool
     """The prompt names the tools it is given."""
+    xml_tools: bool
+    """It takes them as `xml_tools`, functions only (SmolLM3)."""
     tool_calls: bool
     """An assistant's calls and their results in the history reach the prompt."""
+    told_calls: bool
+    """It says how calls are to be written (Hermes' notation), and shows none: they belong into the content."""
     typed_content: bool
     """Contents must be lists of `{"type": "text", "text": ...}`: a plain string would be lost."""
     object_arguments: bool
@@ -59,11 +64,17 @@ def probe(render: Render) -> TemplateAbilities:
     typed = _needs_parts(render)
     probe = _Probe(render, typed)
     objects = _takes_objects(probe)
+    plain = probe([_USER], [PROBE_TOOL])
+    xml_tools = "probe_tool" not in plain and "probe_tool" in probe([_USER], xml_tools=[PROBE_TOOL["function"]])
+    told = probe([_USER], xml_tools=[PROBE_TOOL["function"]]) if xml_tools else plain
+    shows_calls = _shows_calls(probe, objects)
     return TemplateAbilities(
         thinking=probe([_USER], enable_thinking=True) != probe([_USER], enable_thinking=False),
         system="PROBE-SYSTEM" in probe([{"role": "system", "content": "PROBE-SYSTEM"}, _USER]),
-        tools="probe_tool" in probe([_USER], [PROBE_TOOL]),
-        tool_calls=_shows_calls(probe, objects),
+        tools="probe_tool" in told,
+        xml_tools=xml_tools,
+        tool_calls=shows_calls,
+        told_calls=not shows_calls and all(part in told for part in _HERMES) and _shows_results(probe),
         typed_content=typed,
         object_arguments=objects,
         embedded_results=_embeds_results(probe, objects),
@@ -123,6 +134,11 @@ def _takes_objects(probe: _Probe) -> bool:
 def _shows_calls(probe: _Probe, objects: bool) -> bool:
     text = _called(probe, objects=objects)
     return all(part in text for part in ("probe_tool", "PROBE-VALUE", "PROBE-RESULT"))
+
+
+def _shows_results(probe: _Probe) -> bool:
+    history = [_USER, {"role": "assistant", "content": "x"}, {"role": "tool", "content": "PROBE-RESULT"}]
+    return "PROBE-RESULT" in probe(history)
 
 
 def _embeds_results(probe: _Probe, objects: bool) -> bool:

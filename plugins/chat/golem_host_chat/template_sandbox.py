@@ -16,7 +16,7 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from datetime import datetime
 from typing import Any, cast
 
@@ -233,6 +233,9 @@ def _tojson(
     meter: Meter = context[METER]
     if separators is not None and sum(map(len, separators)) > 16:
         raise TemplateRuntimeError("tojson: the separators are longer than 16 characters")
+    if isinstance(value, Iterator):  # what filters such as `map` give
+        value = list(value)
+        meter.tick(len(value))
     encoder = json.JSONEncoder(ensure_ascii=ensure_ascii, indent=indent, separators=separators, sort_keys=sort_keys)
     if indent is None:
         text = encoder.encode(value)

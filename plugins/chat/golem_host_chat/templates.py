@@ -13,6 +13,7 @@ from golem_host.errors import BadRequest
 from golem_host.http.fields import kind_of
 from golem_host_chat.formats.base import CallFormat
 from golem_host_chat.formats.choice import find_format
+from golem_host_chat.formats.tagged_json import HERMES
 from golem_host_chat.formats.thoughts import Thought, find_thought
 from golem_host_chat.template_meter import Meter
 from golem_host_chat.template_probes import PROBE_TOOL, TemplateAbilities, probe, probe_call, with_parts
@@ -78,6 +79,8 @@ class ChatTemplate:
         elif self.supports_thinking:
             variables["enable_thinking"] = False
         variables |= _template_kwargs(kwargs or {})
+        if tools and self.abilities.xml_tools:
+            tools, variables["xml_tools"] = None, [tool["function"] for tool in tools]
         return self._render(messages, tools, add_generation_prompt, variables)
 
     def _render(
@@ -126,6 +129,8 @@ class ChatTemplate:
         """How the model writes calls; None where the template knows no tools, or shows calls in no way that could be
         read.
         """
+        if self.abilities.told_calls:
+            return HERMES
         if not self.supports_tools:
             return None
         return find_format(self._show_probe, probe_call(objects=self.takes_object_arguments), self.thought)
@@ -158,7 +163,11 @@ class ChatTemplate:
 
     @property
     def supports_tool_calls(self) -> bool:
-        return self.abilities.tool_calls
+        return self.abilities.tool_calls or self.abilities.told_calls
+
+    @property
+    def calls_are_content(self) -> bool:
+        return self.abilities.told_calls
 
     @property
     def requires_typed_content(self) -> bool:

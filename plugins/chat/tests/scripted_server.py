@@ -21,6 +21,7 @@ CALLS = "".join(
 )
 SCRIPTS = {
     "emoji": Script(tuple(bytes([byte]) for byte in "a\U0001f600\u2028b".encode())),
+    "sunny there": Script((b"Sun", b"ny.")),
     "forecast": Script(tuple(bytes([byte]) for byte in f"I look.\n{CALLS}".encode())),
     "ponder": Script((b"four", b"?\n</think>", b"\n\nFour.")),
     "endless": Script((b"more ",), endless=True),

@@ -18,6 +18,7 @@ from golem_host_chat.constraints.constraint import Constraint
 from golem_host_chat.constraints.masking import allows
 from golem_host_chat.constraints.writer import GrammarWriter
 from golem_host_chat.formats.base import CallFormat, Tools
+from golem_host_chat.formats.deepseek import DEEPSEEK, DEEPSEEK_PLAIN
 from golem_host_chat.formats.function_tags import QWEN, SEED
 from golem_host_chat.formats.gemma4 import GEMMA4
 from golem_host_chat.formats.llama3 import LLAMA3
@@ -47,6 +48,7 @@ def constraint(masks: Masks, format: CallFormat, tools: Tools = TOOLS, *, severa
 
 
 OSLO = '{"name": "get_weather", "arguments": {"city": "Oslo"}}'
+DEEPSEEK_CALL = "<｜tool▁calls▁begin｜><｜tool▁call▁begin｜>{}<｜tool▁call▁end｜><｜tool▁calls▁end｜>"
 CALLS: list[tuple[CallFormat, str, str]] = [
     (
         PARAM_TAGS,
@@ -61,6 +63,12 @@ CALLS: list[tuple[CallFormat, str, str]] = [
     (HERMES, f"<tool_call>\n{OSLO}\n</tool_call>", '<tool_call>\n{"name": "get_time", "arguments": {}}\n</tool_call>'),
     (TaggedJson("<c>", "</c>", listed=True), f"<c>[{OSLO}]</c>", ""),
     (LLAMA3, '{"name": "get_weather", "parameters": {"city": "Oslo"}}', ""),
+    (
+        DEEPSEEK,
+        DEEPSEEK_CALL.format('function<｜tool▁sep｜>get_weather\n```json\n{"city": "Oslo"}\n```'),
+        "",
+    ),
+    (DEEPSEEK_PLAIN, DEEPSEEK_CALL.format('get_weather<｜tool▁sep｜>{"city": "Oslo"}'), ""),
     (MISTRAL_LIST, f'[TOOL_CALLS][{OSLO[:-1]}, "id": "123456789"}}]', ""),
     (MISTRAL_IDS, '[TOOL_CALLS]get_weather[CALL_ID]123456789[ARGS]{"city": "Oslo"}', ""),
     (MISTRAL, '[TOOL_CALLS]get_weather[ARGS]{"city": "Oslo"}', "[TOOL_CALLS]get_time[ARGS]{}"),

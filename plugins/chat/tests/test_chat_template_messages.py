@@ -16,6 +16,7 @@ class Abilities:
     supports_tool_calls: bool = True
     requires_typed_content: bool = False
     takes_object_arguments: bool = True
+    calls_are_content: bool = False
     wants_short_ids: bool = False
     embeds_results: bool = False
 

@@ -10,6 +10,7 @@ import pytest
 
 from golem_host_chat.formats.base import Call, CallFormat
 from golem_host_chat.formats.choice import FORMATS
+from golem_host_chat.formats.deepseek import DEEPSEEK
 from golem_host_chat.formats.function_tags import QWEN
 from golem_host_chat.formats.gemma4 import GEMMA4
 from golem_host_chat.formats.llama3 import LLAMA3
@@ -37,6 +38,10 @@ TOOLS = {
     },
     "g": {},
 }
+
+
+ALL, OVER = "<｜tool▁calls▁begin｜>", "<｜tool▁calls▁end｜>"
+ONE, END, APART = "<｜tool▁call▁begin｜>", "<｜tool▁call▁end｜>", "<｜tool▁sep｜>"
 
 
 def read(format: CallFormat, text: str) -> Ending:
@@ -127,6 +132,13 @@ READ: list[tuple[CallFormat, str, list[tuple[str, Any]]]] = [
     ),
     (MISTRAL, '[TOOL_CALLS]f[ARGS]{"a": 1}[TOOL_CALLS]g[ARGS]{}', [("f", {"a": 1}), ("g", {})]),
     (MISTRAL, '[TOOL_CALLS]f[CALL_ID]123456789[ARGS]{"a": 1}', [("f", {"a": 1})]),
+    (
+        DEEPSEEK,
+        f'{ALL}{ONE}function{APART}f\n```json\n{{"a": "```"}}\n```{END}\n'
+        f"{ONE}function{APART}g\n```json\n{{}}\n```{END}{OVER}",
+        [("f", {"a": "```"}), ("g", {})],
+    ),
+    (DEEPSEEK, f'{ALL}{ONE}f{APART}{{"a": 1}}{END}{ONE}g{APART}{{}}', [("f", {"a": 1}), ("g", {})]),
     (LLAMA3, ' {"name": "f", "parameters": {"a": {"b": []}}}', [("f", {"a": {"b": []}})]),
     (
         LLAMA3,
@@ -167,6 +179,10 @@ TEXT: list[tuple[CallFormat, str]] = [
     (GEMMA4, "<|tool_call>call:f{a:" + "[" * 200 + "]" * 200 + "}<tool_call|>"),
     (MISTRAL, "[TOOL_CALLS]f{}"),
     (MISTRAL, "[TOOL_CALLS]some prose"),
+    (DEEPSEEK, f"{ALL}{OVER}"),
+    (DEEPSEEK, f"{ALL}{ONE}function{APART}f\n{{}}"),
+    (DEEPSEEK, f"{ALL}{ONE}function{APART}f\n```json\n[]\n```{END}{OVER}"),
+    (DEEPSEEK, f"{ALL}{ONE}f{APART}{{}} and{END}{OVER}"),
     (LLAMA3, '{"name": "unknown", "parameters": {}}'),
     (LLAMA3, '{"answer": {"a": 1}}'),
     (LLAMA3, 'I call {"name": "f", "parameters": {}}'),
@@ -241,6 +257,32 @@ def test_own_template_reads_back() -> None:
         reads_back(template, [("f", arguments), ("g", {})])
 
 
+SMOLLM3 = (
+    "<|im_start|>system\n{% if xml_tools %}<tools>\n"
+    "{% for tool in xml_tools %}{{ tool | string }}\n{% endfor %}</tools>\n"
+    'Write <tool_call>\n{"name": <name>, "arguments": <object>}\n</tool_call>{% endif %}<|im_end|>\n'
+    "{% for message in messages %}<|im_start|>{{ 'user' if message.role == 'tool' else message.role }}\n"
+    "{{ message.content }}<|im_end|>\n{% endfor %}"
+)
+"""As its template has it: tools under another name, and no word of earlier calls."""
+
+
+def test_calls_that_a_template_tells_of_and_does_not_show() -> None:
+    template = ChatTemplate(SMOLLM3)
+    assert template.call_format == HERMES and template.supports_tools
+    for arguments in NASTY:
+        reads_back(template, [("f", arguments), ("g", {})])
+    messages = [*history(("f", {"a": 1})), {"role": "tool", "content": "Result", "tool_call_id": "call00000"}]
+    messages[1]["content"] = "Let me see."
+    tool = {"type": "function", "function": {"name": "f", "parameters": {}}}
+    text = template.render(prepare_messages(messages, template), tools=[tool])
+    assert "<tools>\n{'name': 'f', 'parameters': {}}\n</tools>" in text
+    call = '<tool_call>\n{"name": "f", "arguments": {"a": 1}}\n</tool_call>'
+    assert f"assistant\nLet me see.\n{call}<|im_end|>\n<|im_start|>user\nResult<|im_end|>" in text
+    assert ChatTemplate(SMOLLM3.replace("xml_tools", "tools")).call_format == HERMES
+    assert ChatTemplate(SMOLLM3.replace("xml_tools", "my_tools")).call_format is None
+
+
 def test_a_templates_own_tags_are_found() -> None:
     template = ChatTemplate(TOOL_TEMPLATE.replace("<tool_call>", "<|run|>").replace("</tool_call>", "<|ran|>"))
     assert template.call_format == TaggedJson("<|run|>", "<|ran|>")
@@ -253,6 +295,7 @@ KNOWN: dict[str, CallFormat] = {
     "Qwen-QwQ-32B": HERMES,
     "NousResearch-Hermes-3-Llama-3.1-8B-tool_use": HERMES,
     "openbmb-MiniCPM5-1B": PARAM_TAGS,
+    "llama-cpp-deepseek-r1": DEEPSEEK,
     "Qwen3-Coder": QWEN,
     "Qwen3.5-4B": QWEN,
     "google-gemma-4-31B-it": GEMMA4,

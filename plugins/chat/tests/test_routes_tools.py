@@ -123,6 +123,10 @@ def test_streams_equal_whole_answers(tmp_path: Path, word: str) -> None:
             assert "".join(line["message"]["content"] for line in lines) == whole["message"]["content"]
             calls = [call for line in lines for call in line["message"].get("tool_calls", [])]
             assert bare(calls) == bare(whole["message"].get("tool_calls", []))
+            for each in (calls, whole["message"].get("tool_calls", [])):
+                assert [(call["index"], call["function"]["index"]) for call in each] == [
+                    (n, n) for n in range(len(each))
+                ]
             assert lines[-1]["done_reason"] == whole["done_reason"]
             assert not any(line["done"] for line in lines[:-1])
             assert not any(line["message"].get("tool_calls") for line in lines if line["done"])

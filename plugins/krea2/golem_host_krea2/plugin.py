@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 
-from golem_host.api import Identified, Model, ModelFileError, Route, Setting, Settings, hookimpl
+from golem_host.api import Identified, Model, ModelFileError, Operation, Route, Setting, Settings, hookimpl
 from golem_host.config import NamedPath, boolean, device, named_path
 from golem_host.config import path as path_setting
 
@@ -65,6 +65,13 @@ def golem_routes() -> Sequence[Route]:
     from golem_host_krea2.routes import ROUTES
 
     return ROUTES
+
+
+@hookimpl
+def golem_openapi() -> Mapping[str, Operation]:
+    from golem_host_krea2.openapi import OPERATIONS
+
+    return OPERATIONS
 
 
 @hookimpl

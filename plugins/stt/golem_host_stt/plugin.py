@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from golem_host.api import Identified, Model, ModelFileError, Route, Setting, Settings, Workload, hookimpl
+from golem_host.api import Identified, Model, ModelFileError, Operation, Route, Setting, Settings, Workload, hookimpl
 from golem_host.config import choice, device, integer, named_path
 
 if TYPE_CHECKING:
@@ -69,6 +69,13 @@ def golem_bench(runtime: SttRuntime) -> Sequence[Workload]:
     from golem_host_stt.workloads import workloads
 
     return workloads(runtime)
+
+
+@hookimpl
+def golem_openapi() -> Mapping[str, Operation]:
+    from golem_host_stt.openapi import OPERATIONS
+
+    return OPERATIONS
 
 
 @hookimpl

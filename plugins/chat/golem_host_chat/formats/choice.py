@@ -9,6 +9,7 @@ from typing import Any
 from golem_host.errors import BadRequest
 from golem_host_chat.formats.base import Call, CallFormat, Malformed
 from golem_host_chat.formats.cursor import Cursor, Step
+from golem_host_chat.formats.deepseek import DEEPSEEK, DEEPSEEK_PLAIN
 from golem_host_chat.formats.function_tags import QWEN, SEED
 from golem_host_chat.formats.gemma4 import GEMMA4
 from golem_host_chat.formats.llama3 import LLAMA3
@@ -18,7 +19,7 @@ from golem_host_chat.formats.tagged_json import ARGUMENTS as ARGUMENT_KEYS
 from golem_host_chat.formats.tagged_json import HERMES, NAMES, TaggedJson, calls_of
 from golem_host_chat.formats.thoughts import Thought
 
-FORMATS: tuple[CallFormat, ...] = (GEMMA4, QWEN, SEED, MISTRAL, PARAM_TAGS, HERMES, LLAMA3)
+FORMATS: tuple[CallFormat, ...] = (GEMMA4, QWEN, SEED, MISTRAL, DEEPSEEK, PARAM_TAGS, HERMES, LLAMA3)
 """What is tried, in this order, before tags of the template's own around JSON."""
 
 Show = Callable[[Sequence[Mapping[str, Any]]], str]
@@ -45,6 +46,8 @@ def find_format(show: Show, called: Mapping[str, Any], thought: Thought | None) 
     known = next((format for format in FORMATS if _reads_back(format, answer, thought)), None)
     if known is MISTRAL:
         return MISTRAL_IDS if "[CALL_ID]" in answer else MISTRAL_LIST if "[ARGS]" not in answer else MISTRAL
+    if known is DEEPSEEK and "```" not in answer:
+        return DEEPSEEK_PLAIN
     return known or _own_tags(answer, ending, thought)
 
 

@@ -14,23 +14,29 @@ NS_PER_MS = 1_000_000
 
 NOTHING = Piece()
 
-Holder = Callable[[Piece | Ending], dict[str, Any]]
-"""Where an API keeps what is said."""
+Holder = Callable[[Piece | Ending, int], dict[str, Any]]
+"""Where an API keeps what is said, after so many calls."""
 
 
-def chat_part(said: Piece | Ending) -> dict[str, Any]:
+def chat_part(said: Piece | Ending, called: int) -> dict[str, Any]:
     """`/api/chat`: a message, also where nothing is said."""
     message: dict[str, Any] = {"role": "assistant", "content": said.content}
     if said.reasoning:
         message["thinking"] = said.reasoning
     if said.calls:
+        # Ollama tells the index with the function; LiteLLM looks for it beside that, and joins calls without one.
         message["tool_calls"] = [
-            {"id": call.id, "function": {"name": call.name, "arguments": call.object}} for call in said.calls
+            {
+                "id": call.id,
+                "index": index,
+                "function": {"index": index, "name": call.name, "arguments": call.object},
+            }
+            for index, call in enumerate(said.calls, start=called)
         ]
     return {"message": message}
 
 
-def generate_part(said: Piece | Ending) -> dict[str, Any]:
+def generate_part(said: Piece | Ending, called: int) -> dict[str, Any]:
     """`/api/generate`: texts; its answers have no calls."""
     return {"response": said.content, **({"thinking": said.reasoning} if said.reasoning else {})}
 
@@ -43,13 +49,17 @@ class Reply:
         self._holder = holder
         self._started = time.monotonic_ns()
         self._load_ns = 0
+        self._called = 0
+        """Calls that were told."""
 
     def loaded(self) -> None:
         """The model is in memory now."""
         self._load_ns = time.monotonic_ns() - self._started
 
     def piece(self, said: Piece | Ending) -> dict[str, Any]:
-        return {"model": self._model, "created_at": now_rfc3339(), **self._holder(said), "done": False}
+        held = self._holder(said, self._called)
+        self._called += len(said.calls)
+        return {"model": self._model, "created_at": now_rfc3339(), **held, "done": False}
 
     def residency(self, reason: str) -> dict[str, Any]:
         """Nothing was drawn: `reason` is `load` or `unload`."""
