@@ -48,6 +48,7 @@ def test_no_later_block_can_be_taken_for_the_first_example() -> None:
     assert sum(block.language == "shell" for block in blocks()) == 1
 
 
+@pytest.mark.slow
 def test_the_first_example_answers_what_it_promises(tmp_path: Path) -> None:
     example = first_example()
     project = tmp_path / "project"
@@ -68,6 +69,7 @@ def test_the_first_example_answers_what_it_promises(tmp_path: Path) -> None:
     assert done.returncode == 0 and " passed" in done.stdout, done.stdout
 
 
+@pytest.mark.slow
 def test_a_reader_gets_through_the_page(tmp_path: Path) -> None:
     reader = Reader(tmp_path)
     reader.follow()

@@ -78,3 +78,16 @@ def test_every_page_is_in_the_navigation() -> None:
     pages = {path.relative_to(DOCS).as_posix() for path in DOCS.rglob("*.md")}
     pages |= {f"plugins/first-party/{path.parent.name}.md" for path in DOCS.parent.glob("plugins/*/README.md")}
     assert set(re.findall(r"[\w/-]+\.md", navigation)) == pages
+
+
+@pytest.mark.parametrize(
+    "page",
+    sorted([*DOCS.rglob("*.md"), *DOCS.parent.glob("plugins/*/README.md")]),
+    ids=lambda page: page.relative_to(DOCS.parent).as_posix(),
+)
+def test_links_lead_to_files_of_the_tree(page: Path) -> None:
+    """As they are read where the tree is shown; their anchors are checked where the site is built."""
+    prose = re.sub(r"^```.*?^```$", "", page.read_text(encoding="utf-8"), flags=re.MULTILINE | re.DOTALL)
+    links = [link.partition("#")[0] for link in re.findall(r"\]\(([^)\s]+)\)", prose)]
+    missing = [link for link in links if link and "://" not in link and not (page.parent / link).exists()]
+    assert not missing
