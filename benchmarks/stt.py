@@ -1,8 +1,9 @@
 """Speech to text beside moshi on torch: python benchmarks/stt.py
 
 Frames of 80 ms per second through codec and language model of a checkpoint of stt-1b-en_fr's true shape with random
-weights, float32 activations on both sides: one stream, and eight at once, beside one of moshi's. Both sides run on the
-same cores and take turns, as in benchmarks/chat.py. 12.5 frames a second keep up with one live stream.
+weights: one stream, and eight at once, beside one of moshi's in bfloat16, as its own command runs it (float32 is slower).
+Both sides run on the same cores and take turns, as in benchmarks/chat.py. 12.5 frames a second keep up with one live
+stream.
 GOLEM_ORACLE_PYTHON names the peer's interpreter, which has moshi (extra `oracle-alone`).
 """
 
@@ -77,6 +78,7 @@ class Moshi:
             "model": str(self._checkpoint),
             "pcm": base64.b64encode(samples(chance).tobytes()).decode(),
             "threads": self._threads,
+            "dtype": "bfloat16",
             "output": str(self._folder / "out.npz"),
         }
         assert self._process.stdin is not None and self._process.stdout is not None

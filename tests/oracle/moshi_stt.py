@@ -1,8 +1,8 @@
 """moshi's speech to text as an oracle: answers JSON requests (serving.py), arrays in the npz file `output`.
 
 Run by the oracle interpreter (moshi, torch). Members: `model` (a checkpoint directory), `pcm` (base64 of float32
-samples at 24 kHz: whole frames of 1920, padding included), `threads`. The codec streams frame by frame; the language
-model hears the beginning, then every frame (`moshi.run_inference`), in float32.
+samples at 24 kHz: whole frames of 1920, padding included), `threads`, `dtype` of the language model (float32 if left
+out). The codec streams frame by frame; the language model hears the beginning, then every frame (`moshi.run_inference`).
 
 -> npz `codes` (frames, levels), `tokens` (frames + 1,) with that of the beginning, `pauses` (frames + 1, heads) where
 there are heads; member `text`: the pieces of the tokens, `seconds`: what codec and language model took,
@@ -30,9 +30,9 @@ FRAME = 1920
 _LOADED: dict[str, Any] = {}
 
 
-def load(folder: Path) -> tuple[Any, Any, Any, dict[str, Any]]:
+def load(folder: Path, dtype: torch.dtype) -> tuple[Any, Any, Any, dict[str, Any]]:
     """Codec, language model, tokenizer and configuration. The codec's file need not have its decoder."""
-    key = str(folder)
+    key = f"{folder} {dtype}"
     if key not in _LOADED:
         config = json.loads((folder / "config.json").read_text())
         sizes = json.loads((folder / config["mimi_config_name"]).read_text()) if "mimi_config_name" in config else None
@@ -47,7 +47,6 @@ def load(folder: Path) -> tuple[Any, Any, Any, dict[str, Any]]:
             folder / config["tokenizer_name"],
             {name: value for name, value in config.items() if name not in OTHERS},
         )
-        dtype = torch.float32
         _LOADED[key] = mimi, info.get_moshi("cpu", dtype=dtype), info.get_text_tokenizer(), config
     return _LOADED[key]
 
@@ -60,7 +59,7 @@ OTHERS = (
 
 def answer(request: dict[str, Any]) -> dict[str, Any]:
     torch.set_num_threads(request.get("threads", 2))
-    mimi, lm, tokenizer, config = load(Path(request["model"]))
+    mimi, lm, tokenizer, config = load(Path(request["model"]), getattr(torch, request.get("dtype", "float32")))
     pcm = np.frombuffer(base64.b64decode(request["pcm"]), np.float32).reshape(-1, FRAME)
     generate = LMGen(lm, use_sampling=False, **config.get("lm_gen_config", {}))
     codes, tokens, pauses = [], [], []
