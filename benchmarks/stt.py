@@ -1,7 +1,7 @@
 """Speech to text beside moshi on torch: python benchmarks/stt.py
 
 Frames of 80 ms per second through codec and language model of a checkpoint of stt-1b-en_fr's true shape with random
-weights: one stream, and eight at once, beside one of moshi's in bfloat16, as its own command runs it (float32 is slower).
+weights: one stream, and eight at once, beside one of moshi's in bfloat16, as its own command runs it.
 Both sides run on the same cores and take turns, as in benchmarks/chat.py. 12.5 frames a second keep up with one live
 stream.
 GOLEM_ORACLE_PYTHON names the peer's interpreter, which has moshi (extra `oracle-alone`).

@@ -62,7 +62,9 @@ async def listen(url: str, frames: int) -> list[float]:
     took: list[float] = []
     sent: list[float] = []
     async with websockets.connect(url.replace("http", "ws") + "/api/asr-streaming", proxy=None) as stream:
-        await stream.recv()
+        begun = msgspec.msgpack.decode(await stream.recv(decode=False))
+        if begun["type"] != "Ready":
+            raise SystemExit(f"the stream was refused: {begun['message']}")
         message = msgspec.msgpack.encode({"type": "Audio", "pcm": [0.1, -0.1] * 960})
 
         async def read() -> None:
@@ -91,20 +93,23 @@ def main() -> None:
         words += ["--chat-model", f"talker={given.chat}"]
         words += ["--stt-model", str(tiny_stt_directory(Path(folder) / "tiny"))]
         words += ["--krea2-model", f"painter={tiny_krea2_directory(Path(folder) / 'comfy')}"]
-        with subprocess.Popen([sys.executable, "-m", "golem_host", *words], stdout=subprocess.PIPE, text=True) as host:
+        command = [sys.executable, "-P", "-m", "golem_host", *words]
+        with subprocess.Popen(command, stdout=subprocess.PIPE, text=True) as host:
             assert host.stdout is not None
             url = next(line.split()[1] for line in host.stdout if line.startswith("Ready:"))
             stop = threading.Event()
             others = [threading.Thread(target=each, args=(url, stop)) for each in (converse, converse, paint)]
             for other in others:
                 other.start()
-            before = waited(host.pid)
-            took = asyncio.run(listen(url, round(given.seconds / FRAME_SECONDS)))
-            coreless = (waited(host.pid) - before) / (len(took) * FRAME_SECONDS)
-            stop.set()
-            for other in others:
-                other.join()
-            host.terminate()
+            try:
+                before = waited(host.pid)
+                took = asyncio.run(listen(url, round(given.seconds / FRAME_SECONDS)))
+                coreless = (waited(host.pid) - before) / (len(took) * FRAME_SECONDS)
+            finally:
+                stop.set()
+                for other in others:
+                    other.join()
+                host.terminate()
     late = sum(each > FRAME_SECONDS for each in took)
     print(
         f"{len(took)} frames: median {statistics.median(took) * 1e3:.1f} ms, 99th of 100 "

@@ -2,7 +2,8 @@
 
 Run by the oracle interpreter (moshi, torch). Members: `model` (a checkpoint directory), `pcm` (base64 of float32
 samples at 24 kHz: whole frames of 1920, padding included), `threads`, `dtype` of the language model (float32 if left
-out). The codec streams frame by frame; the language model hears the beginning, then every frame (`moshi.run_inference`).
+out). The codec streams frame by frame; the language model hears the beginning, then every frame, as in
+`moshi.run_inference`.
 
 -> npz `codes` (frames, levels), `tokens` (frames + 1,) with that of the beginning, `pauses` (frames + 1, heads) where
 there are heads; member `text`: the pieces of the tokens, `seconds`: what codec and language model took,
