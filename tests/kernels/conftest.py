@@ -49,7 +49,7 @@ HALF_FIELDS = {
 }
 BLOCK_TYPES = tuple(HALF_FIELDS)
 FLOAT_TYPES = ("F32", "F16", "BF16")
-VECTORS = {"x86_64": ("avx2", "avx512-vnni"), "aarch64": ("neon",), "arm64": ("neon",)}
+VECTORS = {"x86_64": ("avx2", "avx512-vnni", "avx512-bf16"), "aarch64": ("neon",), "arm64": ("neon",)}
 ISAS = ("generic", *VECTORS.get(platform.machine(), ()), *(f"replay-{isa}" for isa in kernel_replay.ISAS))
 
 

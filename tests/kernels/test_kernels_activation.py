@@ -43,6 +43,22 @@ def test_rounded_rows(runner, kind, quantized, rng):
     assert np.array_equal(runner.activations(kind, x).view(np.float32), quantized(kind, x).values)
 
 
+@pytest.mark.parametrize("n", [2, 30, 32, 62, 96])
+def test_rows_of_bfloat16(runner, quantized, guarded, n, rng):
+    """Of an even width: half the bytes where the instruction set multiplies pairs of them."""
+    x = (rng.standard_normal((3, n)) * 100).astype(np.float32)
+    x[1, 1] = np.float32(1 + 2**-8)  # halfway, to even
+    size = runner.kernels.act_bytes(Act.BF16, n)
+    packed = guarded(np.zeros((3, size), np.uint8))
+    runner.run(Op.ACT, 3, [packed, guarded(x)], [n, Act.BF16])
+    if size == 4 * n:
+        values = packed.view(np.float32)
+    else:
+        assert runner.kernels.isa == "avx512-bf16" and size == 2 * n
+        values = (packed.view(np.uint16).astype(np.uint32) << 16).view(np.float32)
+    assert np.array_equal(values, quantized(Act.BF16, x).values)
+
+
 @pytest.mark.parametrize("kind", BLOCKS)
 def test_tiny_values_become_zero_instead_of_infinite(runner, kind):
     x = np.full((1, 256), 1e-40, np.float32)

@@ -115,7 +115,7 @@ def test_float_rows_a_page_apart(make_runner, make_weights, rng):
         runner = make_runner(threads)
         outs = [np.full((21, m), np.nan, np.float32) for _, m, _, _ in shapes]
         rows: list[tuple[Any, ...]] = [
-            (Op.MATMUL, 21, [out, inputs[x], w.packed], [m, k, w.type, 0, 1])
+            (Op.MATMUL, 21, [out, inputs[x], w.packed], [m, k, w.type, 0, 1, 1])
             for out, w, (_, m, k, x) in zip(outs, matrices, shapes, strict=True)
         ]
         rows.append((Op.SCALE, 21, [outs[3], outs[3]], [9], [1.0]))
@@ -124,7 +124,7 @@ def test_float_rows_a_page_apart(make_runner, make_weights, rng):
         for out, w, (_, m, k, x) in zip(outs, matrices, shapes, strict=True):
             for row in (0, 20):
                 alone = np.full((1, m), np.nan, np.float32)
-                runner.run(Op.MATMUL, 1, [alone, inputs[x][row : row + 1].copy(), w.packed, None], [m, k, w.type])
+                runner.run(Op.MATMUL, 1, [alone, inputs[x][row : row + 1].copy(), w.packed, None], [m, k, w.type, 0, 0, 1])
                 assert out[row].tobytes() == alone.tobytes()
         assert all(np.array_equal(now, then) for now, then in zip(inputs, kept, strict=True))
 

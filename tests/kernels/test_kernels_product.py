@@ -119,6 +119,33 @@ def test_odd_float_shapes(runner, make_weights, quantized, guarded, name, m, k, 
     assert runner.product(weights, x[:1].copy()).tobytes() == out[:1].tobytes()
 
 
+@pytest.mark.parametrize("name", ["F16", "BF16"])
+@pytest.mark.parametrize("k", [77, 66, 1100])
+def test_rows_that_are_not_rounded(runner, make_weights, quantized, guarded, name, k, rng):
+    """Stored or re-laid, one row or more than are taken at a time: float32 rows as they are."""
+    m, rows = 37, 130
+    weights = make_weights(rng, name, m, k)
+    x = rng.standard_normal((rows, k)).astype(np.float32)
+    expected, bound = reference(weights, quantized, x, Act.F32)
+    laid = np.zeros(runner.kernels.laid_bytes(weights.type, m, k) + 64, np.uint8)
+    laid = laid[-laid.ctypes.data % 64 :]
+    runner.run(Op.LAY, m, [laid, weights.packed], [k, weights.type])
+    for count in (1, 11, rows):
+        for is_laid, packed in enumerate((guarded(weights.packed), laid)):
+            out = np.full((count, m), np.nan, np.float32)
+            given = guarded(x[:count].copy())
+            runner.run(Op.MATMUL, count, [out, given, packed, None], [m, k, weights.type, is_laid, 0, 1])
+            assert (np.abs(out - expected[:count]) <= bound[:count]).all()
+            if count == 1:
+                alone = out
+            assert out[:1].tobytes() == alone.tobytes()
+
+
+def test_quantized_types_need_rounded_rows(runner):
+    with pytest.raises(KernelError, match="type"):
+        runner.run(Op.MATMUL, 1, [np.zeros(4096, np.uint8)] * 3 + [None], [8, 32, 2, 0, 0, 1])
+
+
 def test_extreme_codes_do_not_overflow(runner, portable, block_type, make_weights, rng):
     """All weights and activations at the ends of their ranges."""
     weights = make_weights(rng, block_type, 16, 512)

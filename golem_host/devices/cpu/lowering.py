@@ -150,7 +150,8 @@ def _rows(_: Lowering, op: Rows, out: Ref, table: Tensor, ids: Ref) -> Step:
 def _linear(low: Lowering, op: Linear, out: Ref, x: Ref, weight: Tensor, bias: Tensor | None) -> Step:
     activation = low.activation(x, weight) if op.rounds else x
     held = low.resident(weight)
-    ints = [*weight.shape, weight.type, held.laid]
+    together = 0  # said later
+    ints = [*weight.shape, weight.type, held.laid, together, not op.rounds]
     step = _step(Kernel.MATMUL, out, [out, activation, held.data, _vector(bias)], ints)
     step.multiplied = x.root
     return step

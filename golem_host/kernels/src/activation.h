@@ -2,7 +2,7 @@
 //   Q8_0  int8 q[n], float d[n/32] (rounded to half), int32 sum[n/32] (of q)
 //   Q8_1  int8 q[n], float d[n/32] (rounded to half), float s[n/32] (d * sum of q, rounded to half)
 //   Q8_K  int8 q[n], float d[n/256], int16 sum16[n/16], int16 sum32[n/32] (of q)
-//   F16, BF16  float[n], each rounded to that type
+//   F16, BF16  float[n], each rounded to that type; for BF16 uint16[n] where n is even and the instruction set has pack_pairs
 #pragma once
 #include <cstdint>
 

@@ -59,8 +59,8 @@ enum golem_op {
   /* out[R,m] = x[R,k] . W[m,k]^T + bias.
    * p: 0 out, 1 x (activation rows of golem_act_kind(type)), 2 W (rows packed as in a GGUF file, or re-laid), 3 bias f32[m] or NULL.
    * i: 0 m, 1 k, 2 ggml type, 3 one if W was re-laid by GOLEM_OP_LAY, else 0; the bits are the same, 4 one if the next command is
-   * a MATMUL too and may run at the same time (neither reads what the other writes). When one of those that run together fails,
-   * none of them has run. */
+   * a MATMUL too and may run at the same time (neither reads what the other writes), 5 one if x is f32[R,k] that was not
+   * rounded to the type of W, which is F16 or BF16 then. When one of those that run together fails, none of them has run. */
   GOLEM_OP_MATMUL = 3,
   /* out[R*inner,n] = x / sqrt(mean(x^2) + eps) * weight.  May work in place.
    * p: 0 out, 1 x, 2 weight f32[n] or NULL.  i: 0 n, 1 inner (norms per live row: heads, else 1).  f: 0 eps. */
@@ -262,7 +262,7 @@ enum golem_error {
 };
 
 int golem_abi(void);               /* GOLEM_ABI of the library */
-const char *golem_isa(void);       /* "generic", "avx2", "avx512-vnni", "neon": the best the machine has; env GOLEM_ISA may lower it */
+const char *golem_isa(void);       /* "generic", "avx2", "avx512-vnni", "avx512-bf16", "neon": the best the machine has; env GOLEM_ISA may lower it */
 const char *golem_error_text(int code);
 int golem_act_kind(int ggml_type); /* golem_act that MATMUL wants with these weights, -1 where the type is not supported */
 int64_t golem_act_bytes(int kind, int64_t n); /* bytes of one activation row, a multiple of 4; 0 where n does not fit */

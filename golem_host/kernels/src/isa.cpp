@@ -2,6 +2,10 @@
 #include <cstdlib>
 #include <cstring>
 
+#if defined(GOLEM_X86)
+#include <cpuid.h>
+#endif
+
 #if defined(GOLEM_ARM64) && defined(__APPLE__)
 #include <sys/sysctl.h>
 #elif defined(GOLEM_ARM64) && defined(__linux__)
@@ -18,6 +22,9 @@ namespace generic { void fill(Kernels &table); }
 #if defined(GOLEM_X86)
 namespace avx2 { void fill(Kernels &table); }
 namespace avx512 { void fill(Kernels &table); }
+#if defined(GOLEM_AVX512_BF16)
+namespace avx512_bf16 { void fill_floats(Kernels &table); }
+#endif
 #elif defined(GOLEM_ARM64)
 namespace neon { void fill(Kernels &table); }
 #endif
@@ -33,6 +40,13 @@ bool has_avx512() {
   return has_avx2() && __builtin_cpu_supports("avx512f") && __builtin_cpu_supports("avx512bw") &&
          __builtin_cpu_supports("avx512dq") && __builtin_cpu_supports("avx512vl") && __builtin_cpu_supports("avx512vnni");
 }
+
+#if defined(GOLEM_AVX512_BF16)
+bool has_avx512_bf16() {
+  unsigned a = 0, b = 0, c = 0, d = 0;
+  return has_avx512() && __get_cpuid_count(7, 1, &a, &b, &c, &d) != 0 && (a & 1u << 5) != 0;
+}
+#endif
 #elif defined(GOLEM_ARM64)
 bool has_dot_product() {
 #if defined(__APPLE__)
@@ -55,6 +69,14 @@ Kernels choose() {
 #endif
 #if defined(GOLEM_X86)
   __builtin_cpu_init();
+#if defined(GOLEM_AVX512_BF16)
+  if (has_avx512_bf16() && allows("avx512-bf16")) {
+    avx512::fill(table);
+    avx512_bf16::fill_floats(table);
+    table.name = "avx512-bf16";
+    return table;
+  }
+#endif
   if (has_avx512() && allows("avx512-vnni")) {
     avx512::fill(table);
     return table;

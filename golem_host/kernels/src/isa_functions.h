@@ -38,8 +38,7 @@ void scale(float *out, const float *x, float by, int64_t n);
 void softcap(float *out, const float *x, float cap, int64_t n);
 void mix(float *out, const float *y, const golem_route *routes, int64_t used, int64_t n);
 
-ProductFn float_product(int type);      // F32, F16, BF16; nullptr for others
-Layout float_layout(int type);
+void fill_floats(Kernels &table);       // what it has of F32, F16 and BF16 weights
 extern const int64_t kFloatRows;        // weight rows of a tile of float products
 ProductFn quantized_product(int type);  // the others; nullptr for unsupported types
 Layout layout_of(int type);             // of a quantized type

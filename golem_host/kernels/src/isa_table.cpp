@@ -14,10 +14,8 @@ void fill(Kernels &table) {
 #else
   table.name = "generic";
 #endif
+  fill_floats(table);
   for (int type = 0; type < kTypes; type++) {
-    table.product[type] = float_product(type);
-    table.product_rows[type] = kFloatRows;
-    table.layout[type] = float_layout(type);
     if (table.product[type] != nullptr) continue;
     table.product[type] = quantized_product(type);
     table.product_rows[type] = kQuantizedRows;

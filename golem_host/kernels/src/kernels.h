@@ -55,6 +55,10 @@ struct Kernels {
   ProductFn product[kTypes];        // of weight rows as a file stores them; nullptr for unsupported types
   int64_t product_rows[kTypes];     // a range should begin at a multiple of this
   Layout layout[kTypes];
+  // The same of F32, F16 and BF16 weights with rows that were not rounded to their type.
+  ProductFn unrounded[kTypes], unrounded_laid[kTypes];
+  // Rows for BF16 weights of an even number of inputs, side by side in two bytes each; nullptr: they are floats as others'.
+  void (*pack_pairs)(const float *x, int64_t n, uint16_t *out);
   void (*quantize)(int kind, const float *x, int64_t n, uint8_t *out);
   void (*rms_norm)(float *out, const float *x, const float *weight, int64_t n, float eps);
   void (*rotate)(float *out, const float *x, const float *angles, int64_t hd, int64_t n_rot, int style);

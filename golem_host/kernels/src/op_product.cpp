@@ -28,18 +28,24 @@ int run_act(const Command &c) {
   if (c.i(1) != kind || act_block(kind) == 0) return GOLEM_E_TYPE;
   const int64_t bytes = golem_act_bytes(kind, n);
   if (!sizes_fit(n, inner) || bytes == 0) return GOLEM_E_SHAPE;
+  const bool pairs = kind == GOLEM_ACT_BF16 && bytes == 2 * n;
   c.share(c.rows * inner, 0.5 * static_cast<double>(n), [&](int64_t begin, int64_t end) {
-    for (int64_t r = begin; r < end; r++) kernels().quantize(kind, c.in<float>(1) + r * n, n, c.out<uint8_t>(0) + r * bytes);
+    for (int64_t r = begin; r < end; r++) {
+      const float *x = c.in<float>(1) + r * n;
+      uint8_t *out = c.out<uint8_t>(0) + r * bytes;
+      if (pairs) kernels().pack_pairs(x, n, reinterpret_cast<uint16_t *>(out));
+      else kernels().quantize(kind, x, n, out);
+    }
   });
   return GOLEM_OK;
 }
 
 int Matmuls::add(const Command &c) {
-  const int64_t m = c.i(0), k = c.i(1), type = c.i(2), laid = c.i(3);
+  const int64_t m = c.i(0), k = c.i(1), type = c.i(2), laid = c.i(3), unrounded = c.i(5);
   const BlockInfo info = block_info(type);
   if (!c.pointers(3)) return GOLEM_E_NULL;
-  if (info.n == 0 || laid < 0 || laid > 1) return GOLEM_E_TYPE;
-  const int64_t x_bytes = golem_act_bytes(info.act, k);
+  if (info.n == 0 || laid < 0 || laid > 1 || unrounded < 0 || unrounded > 1 || (unrounded == 1 && info.n != 1)) return GOLEM_E_TYPE;
+  const int64_t x_bytes = golem_act_bytes(unrounded != 0 ? GOLEM_ACT_F32 : info.act, k);
   if (!sizes_fit(m, k) || k % info.n != 0 || x_bytes == 0) return GOLEM_E_SHAPE;
   Part &part = parts_[count_];
   Product &product = part.product;
@@ -53,12 +59,12 @@ int Matmuls::add(const Command &c) {
   product.m = m;
   product.k = k;
   part.floats = info.n == 1;
-  part.fn = kernels().product[type];
+  part.fn = unrounded != 0 ? kernels().unrounded[type] : kernels().product[type];
   part.align = kernels().product_rows[type] * (part.floats && c.rows > kManyRows ? kTilesTogether : 1);
   if (laid != 0) {
     const Layout &layout = kernels().layout[type];
     if (layout.product == nullptr) return GOLEM_E_TYPE;
-    part.fn = layout.product;
+    part.fn = unrounded != 0 ? kernels().unrounded_laid[type] : layout.product;
     product.w_stride = layout.tile_bytes(k);
   }
   part.row_ns = product_ns(k / info.n * info.bytes, k, c.rows);

@@ -13,7 +13,18 @@ constexpr int kPanelWidth = kPanelVectors * kWidth;
 constexpr int kPanelColumns = kWidth == 16 ? 12 : 6;  // input rows whose sums fit the registers
 constexpr int64_t kPanelSpan = 512;                   // long enough that adding up spans costs little
 
-struct Float32 {
+// What a panel's words are to a product: W::of gives vector v of input i + u, i a multiple of 4, and W::add what x times it adds to s.
+template <class W>
+struct Input {
+  static constexpr int64_t kInputs = 1;  // of a word
+  template <class Word>
+  static GOLEM_MEMBER vf of(const Word *panel, int64_t i, int u, int v) {
+    return W::get(panel + (i + u) * kPanelWidth + v * kWidth);
+  }
+  static GOLEM_MEMBER vf add(vf x, vf w, vf s) { return fma(x, w, s); }
+};
+
+struct Float32 : Input<Float32> {
   using Word = float;
   static vf get(const float *p) { return load(p); }
   static vf get_n(const float *p, int n) { return load_n(p, n); }
@@ -51,10 +62,10 @@ GOLEM_INLINE void add_inputs(const typename W::Word *panel, const float *const *
                              vf (*s)[kPanelVectors]) {
   for (int u = 0; u < n; u++) {
     vf w[kPanelVectors];
-    for (int v = 0; v < kPanelVectors; v++) w[v] = W::get(panel + (i + u) * kPanelWidth + v * kWidth);
+    for (int v = 0; v < kPanelVectors; v++) w[v] = W::of(panel, i, u, v);
     for (int j = 0; j < C; j++) {
       const vf y = set1(row[j / 3][j % 3 * stride + i + u]);
-      for (int v = 0; v < kPanelVectors; v++) s[j][v] = fma(y, w[v], s[j][v]);
+      for (int v = 0; v < kPanelVectors; v++) s[j][v] = W::add(y, w[v], s[j][v]);
     }
   }
 }

@@ -1,9 +1,14 @@
-// Products with F32, F16 and BF16 weights; activations are float32 (already rounded to the type's precision). Tiles of
-// kPanelWidth weight rows are panels (panel.h): re-laid they lie in memory as such, else they are made of the rows.
+// Products with F32, F16 and BF16 weights; activations are float32 (already rounded to the type's precision), or pairs of
+// bfloat16 (bfloat_pairs.h). Tiles of kPanelWidth weight rows are panels (panel.h): re-laid they lie in memory as such, else
+// they are made of the rows.
+#include <cstring>
 #include <type_traits>
 
 #include "isa_functions.h"
 #include "panel.h"
+#if defined(GOLEM_ISA_BF16)
+#include "bfloat_pairs.h"
+#endif
 
 namespace golem {
 namespace GOLEM_ISA_NAMESPACE {
@@ -11,12 +16,12 @@ namespace {
 
 constexpr int64_t kBlockColumns = 120;  // activation rows that the nearer caches and page tables hold while their products are taken
 
-struct Half {
+struct Half : Input<Half> {
   using Word = uint16_t;
   static vf get(const uint16_t *p) { return load_half(p); }
   static vf get_n(const uint16_t *p, int n) { return load_half_n(p, n); }
 };
-struct Bfloat {
+struct Bfloat : Input<Bfloat> {
   using Word = uint16_t;
   static vf get(const uint16_t *p) { return load_bfloat(p); }
   static vf get_n(const uint16_t *p, int n) { return load_bfloat_n(p, n); }
@@ -32,18 +37,23 @@ void each_span(const Product &p, int64_t o, int64_t end, Fn fn) {
   }
 }
 
-// A span of a tile as floats, times all rows.
+// A span of a tile in words of four bytes, times all rows.
+template <class W = Float32>
 void multiply(const Product &p, const float *panel, int64_t i, int64_t n, const PanelOut &out) {
-  panel_product<Float32>(panel, n, reinterpret_cast<const float *>(p.x) + i, p.x_stride / 4, p.rows, out);
+  panel_product<W>(panel, n, reinterpret_cast<const float *>(p.x) + i, p.x_stride / 4, p.rows, out);
 }
 
 template <class W>
+constexpr bool is_multiplied_as_it_is = std::is_base_of<Float32, W>::value;
+
+template <class W>
 void product_tiles(const Product &p, int64_t begin, int64_t end) {
+  using As = typename std::conditional<is_multiplied_as_it_is<W>, W, Float32>::type;
   alignas(64) float panel[kPanelSpan * kPanelWidth];
   for (int64_t o = begin; o < end; o += kPanelWidth)
     each_span(p, o, end, [&](int64_t i, int64_t n, const PanelOut &out) {
       transpose_rows<W>(p.w + o * p.w_stride, p.w_stride, out.width, i, n, panel);
-      multiply(p, panel, i, n, out);
+      multiply<As>(p, panel, i, n, out);
     });
 }
 
@@ -53,13 +63,15 @@ void laid_tiles(const Product &p, int64_t begin, int64_t end) {
   for (int64_t o = begin; o < end; o += kPanelWidth) {
     const auto *tile = reinterpret_cast<const typename W::Word *>(p.w + o / kPanelWidth * p.w_stride);
     each_span(p, o, end, [&](int64_t i, int64_t n, const PanelOut &out) {
-      const auto *words = tile + i * kPanelWidth;
-      if constexpr (std::is_same<W, Float32>::value) {
-        multiply(p, words, i, n, out);
+      const auto *words = tile + i / W::kInputs * kPanelWidth;
+      if constexpr (is_multiplied_as_it_is<W>) {
+        multiply<W>(p, words, i, n, out);
       } else if (p.rows <= kPanelColumns) {  // converted once anyway
         panel_product<W>(words, n, reinterpret_cast<const float *>(p.x) + i, p.x_stride / 4, p.rows, out);
       } else {
-        for (int64_t at = 0; at < n * kPanelWidth; at += kWidth) store(panel + at, W::get(words + at));
+        for (int64_t at = 0; at < n; at += 4)
+          for (int u = 0; u < 4 && at + u < n; u++)
+            for (int v = 0; v < kPanelVectors; v++) store(panel + (at + u) * kPanelWidth + v * kWidth, W::of(words, at, u, v));
         multiply(p, panel, i, n, out);
       }
     });
@@ -94,8 +106,12 @@ void lay(const uint8_t *w, int64_t stride, int64_t rows, int64_t k, uint8_t *out
   using Word = typename W::Word;
   Word *tile = reinterpret_cast<Word *>(out);
   for (int64_t r = 0; r < kPanelWidth; r++) {
-    const Word *row = reinterpret_cast<const Word *>(w + r * stride);
-    for (int64_t i = 0; i < k; i++) tile[i * kPanelWidth + r] = r < rows ? row[i] : Word{0};
+    const uint8_t *row = w + r * stride;
+    for (int64_t i = 0; i < k; i++) {
+      Word word{0};
+      if (r < rows) memcpy(&word, row + i * static_cast<int64_t>(sizeof word), sizeof word);  // pairs may lie at any even address
+      tile[i * kPanelWidth + r] = word;
+    }
   }
 }
 
@@ -106,26 +122,63 @@ Layout layout() {
           }};
 }
 
+template <class W>
+void fill_type(Kernels &table, int type) {
+  table.product[type] = table.unrounded[type] = product<W>;
+  table.layout[type] = layout<W>();
+  table.unrounded_laid[type] = table.layout[type].product;
+  table.product_rows[type] = kPanelWidth;
+}
+
+#if defined(GOLEM_ISA_BF16)
+
+Product in_pairs(const Product &p) {
+  Product pairs = p;
+  pairs.k = p.k / 2;
+  return pairs;
+}
+
+void paired_product(const Product &p, int64_t begin, int64_t end) {
+  if (p.k % 2 != 0) product<Bfloat>(p, begin, end);
+  else product<Pairs>(in_pairs(p), begin, end);
+}
+
+void laid_paired_product(const Product &p, int64_t begin, int64_t end) {
+  if (p.k % 2 != 0) laid_product<Bfloat>(p, begin, end);
+  else laid_product<Pairs>(in_pairs(p), begin, end);
+}
+
+void laid_unrounded_product(const Product &p, int64_t begin, int64_t end) {
+  if (p.k % 2 != 0) laid_product<Bfloat>(p, begin, end);
+  else laid_product<Paired>(p, begin, end);
+}
+
+void lay_pairs(const uint8_t *w, int64_t stride, int64_t rows, int64_t k, uint8_t *out) {
+  if (k % 2 != 0) lay<Bfloat>(w, stride, rows, k, out);
+  else lay<Pairs>(w, stride, rows, k / 2, out);
+}
+
+void fill_pairs(Kernels &table) {
+  table.product[BF16] = paired_product;
+  table.layout[BF16].product = laid_paired_product;
+  table.layout[BF16].lay = lay_pairs;
+  table.unrounded_laid[BF16] = laid_unrounded_product;
+  table.pack_pairs = [](const float *x, int64_t n, uint16_t *out) { pack_pairs(x, n, out); };
+}
+
+#endif
+
 }  // namespace
 
 const int64_t kFloatRows = kPanelWidth;
 
-ProductFn float_product(int type) {
-  switch (type) {
-    case F32: return product<Float32>;
-    case F16: return product<Half>;
-    case BF16: return product<Bfloat>;
-    default: return nullptr;
-  }
-}
-
-Layout float_layout(int type) {
-  switch (type) {
-    case F32: return layout<Float32>();
-    case F16: return layout<Half>();
-    case BF16: return layout<Bfloat>();
-    default: return {};
-  }
+void fill_floats(Kernels &table) {
+  fill_type<Float32>(table, F32);
+  fill_type<Half>(table, F16);
+  fill_type<Bfloat>(table, BF16);
+#if defined(GOLEM_ISA_BF16)
+  fill_pairs(table);
+#endif
 }
 
 }  // namespace GOLEM_ISA_NAMESPACE

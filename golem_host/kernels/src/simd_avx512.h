@@ -1,4 +1,4 @@
-// Float vectors of AVX-512 (F, BW, DQ, VL); see simd.h.
+// Float vectors of AVX-512 (F, BW, DQ, VL), for files with AVX512-BF16 in a namespace of their own; see simd.h.
 #pragma once
 #include <immintrin.h>
 
@@ -7,10 +7,14 @@
 #include "half.h"
 #include "inline.h"
 
+#if defined(GOLEM_ISA_BF16)
+#define GOLEM_ISA_NAMESPACE avx512_bf16
+#else
 #define GOLEM_ISA_NAMESPACE avx512
+#endif
 
 namespace golem {
-namespace avx512 {
+namespace GOLEM_ISA_NAMESPACE {
 
 constexpr int kWidth = 16;
 constexpr int kRegisters = 32;
@@ -99,5 +103,5 @@ GOLEM_INLINE float largest(vf a) {
   return _mm_cvtss_f32(_mm_max_ss(q, _mm_movehdup_ps(q)));
 }
 
-}  // namespace avx512
+}  // namespace GOLEM_ISA_NAMESPACE
 }  // namespace golem
