@@ -29,6 +29,11 @@ def product(x: Ref, weight: Tensor, bias: Tensor | None = None) -> Ref:
     return ops.linear(x, weight, bias, rounds=weight.type.name not in FLOATS)
 
 
+def coarse_product(x: Ref, weight: Tensor) -> Ref:
+    """`x` is rounded for BF16 weights too, to bfloat16 as ComfyUI computes: processors multiply such numbers faster."""
+    return ops.linear(x, weight, rounds=weight.type.name not in ("F32", "F16"))
+
+
 def block_weights(file: File, name: str, shapes: Blocks) -> LayerWeights:
     """A block of the file with what its norms multiply by; modulation comes on top of them (`dit.modulated`)."""
     q, kv = shapes.heads * shapes.head_dim, shapes.kv_heads * shapes.head_dim
@@ -63,21 +68,22 @@ def block(
     """x plus gated attention plus SwiGLU, each of the normed rows; `modulated` by the vectors shift1, gate1, shift2 and
     gate2. `attend` takes queries, keys and values (rows, heads, head_dim).
     """
+    multiplied = coarse_product if modulated else product
     y = ops.rms_norm(x, w["norm1"], EPS)
     if modulated:
         y = ops.add_row(y, w["shift1"])
-    q, k, v = (product(y, w[name]) for name in ("wq", "wk", "wv"))
+    q, k, v = (multiplied(y, w[name]) for name in ("wq", "wk", "wv"))
     q = ops.rms_norm(q.reshape(shapes.heads, shapes.head_dim), w["norm_q"], EPS)
     k = ops.rms_norm(k.reshape(shapes.kv_heads, shapes.head_dim), w["norm_k"], EPS)
     if angles is not None:
         q, k = (ops.rope(each, angles, RopeStyle.NORM) for each in (q, k))
     mixed = attend(q, k, v.reshape(shapes.kv_heads, shapes.head_dim))
-    gated = ops.sigmoid_gate(product(y, w["wg"]), mixed.reshape(shapes.heads * shapes.head_dim))
-    x = ops.add(x, _gated(product(gated, w["wo"]), w, "gate1", modulated))
+    gated = ops.sigmoid_gate(multiplied(y, w["wg"]), mixed.reshape(shapes.heads * shapes.head_dim))
+    x = ops.add(x, _gated(multiplied(gated, w["wo"]), w, "gate1", modulated))
     y = ops.rms_norm(x, w["norm2"], EPS)
     if modulated:
         y = ops.add_row(y, w["shift2"])
-    y = product(ops.swiglu(product(y, w["gate"]), product(y, w["up"])), w["down"])
+    y = multiplied(ops.swiglu(multiplied(y, w["gate"]), multiplied(y, w["up"])), w["down"])
     return ops.add(x, _gated(y, w, "gate2", modulated))
 
 
