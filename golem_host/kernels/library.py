@@ -1,8 +1,8 @@
 """Binding to the native CPU kernels (cffi, ABI mode: calls release the GIL).
 
 The shared library lies beside this file, or where the environment variable GOLEM_KERNELS_LIBRARY says. GOLEM_ISA lowers
-the instruction set it uses ("generic", "avx2", "avx512-vnni", "avx512-bf16"; on AArch64 "generic", "neon"). `src/golem_kernels.h` is
-the contract: it says what every slot of every command means.
+the instruction set it uses ("generic", "avx2", "avx512-vnni", "avx512-bf16"; on AArch64 "generic", "neon").
+`src/golem_kernels.h` is the contract: it says what every slot of every command means.
 """
 
 from __future__ import annotations

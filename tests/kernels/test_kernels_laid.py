@@ -124,7 +124,9 @@ def test_float_rows_a_page_apart(make_runner, make_weights, rng):
         for out, w, (_, m, k, x) in zip(outs, matrices, shapes, strict=True):
             for row in (0, 20):
                 alone = np.full((1, m), np.nan, np.float32)
-                runner.run(Op.MATMUL, 1, [alone, inputs[x][row : row + 1].copy(), w.packed, None], [m, k, w.type, 0, 0, 1])
+                runner.run(
+                    Op.MATMUL, 1, [alone, inputs[x][row : row + 1].copy(), w.packed, None], [m, k, w.type, 0, 0, 1]
+                )
                 assert out[row].tobytes() == alone.tobytes()
         assert all(np.array_equal(now, then) for now, then in zip(inputs, kept, strict=True))
 

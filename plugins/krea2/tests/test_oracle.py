@@ -61,8 +61,9 @@ def test_parts(root: Path, oracle: Oracle, backend: CpuBackend) -> None:
     result(denoiser.prepare())
     [velocity] = result(denoiser.velocities(dit.patched(latent), [text], t[0], modulation[0]))
     expected = oracle.krea2(root, "dit", context=context.tolist(), latent=latent.tolist(), sigma=0.7)["velocity"]
-    # cosines of angles near 700 are rounded to 3e-5 by either, and values reach 4
-    np.testing.assert_allclose(dit.unpatched(velocity, 3, 5), expected, atol=3e-5)
+    # cosines of angles near 700 are rounded to 3e-5 by either, and values reach 4; rows of bfloat16 blocks keep 8 bits
+    coarse = files.dit.type_name("blocks.0.attn.wq.weight") not in ("F32", "F16")
+    np.testing.assert_allclose(dit.unpatched(velocity, 3, 5), expected, atol=1e-2 if coarse else 3e-5)
 
 
 @pytest.mark.parametrize(
