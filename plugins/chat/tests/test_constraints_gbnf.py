@@ -43,6 +43,12 @@ def checker(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Masks]:
         ('root ::= [a-z]{2} "1" "x" root | "ab1" "y"', ["ab1y", "cd1xab1y", "ab1xab1y"], ["ab1x", "cd1y"]),
         ('root ::= root "+" [0-9] | [0-9]', ["1", "1+2", "1+2+3"], ["+1", "1+", "12"]),
         ("root ::= .", ["\n", "é", "😀"], ["", "ab"]),
+        ('root ::= "a" ws "b"\nws ::= ([ \\t] ws)?', ["ab", "a b", "a \t b"], ["a", "a c b"]),
+        ('root ::= [0-9] ("," root)? | "x"', ["1", "1,2,x", "x"], ["", "1,", "x,1", "12"]),
+        ('root ::= (root "+" | "-") [0-9]', ["-1", "-1+2", "-1+2+3"], ["1", "-1+", "-1-2"]),
+        ('root ::= "(" root ")" root | ""', ["", "()", "(())()"], ["(", ")("]),
+        ('root ::= root | "a"', ["a"], ["", "aa"]),
+        ('root ::= "b"? root | "a"', ["a", "ba", "bba"], ["", "b", "ab"]),
         (r'root ::= "\u00e9\x41\U0001F600\n\t\\\"\[\]"', ['éA😀\n\t\\"[]'], ["eA"]),
         (r"root ::= [\u0041-\u0043é\-\]\x5e]+", ["ABCé-]^"], ["D", "["]),
         ("root ::= [^a-y]", ["z", "A", "日"], ["a", "b"]),
@@ -94,6 +100,18 @@ def test_texts(checker: Masks, grammar: str, fitting: list[str], others: list[st
 def test_refusals(grammar: str, words: str) -> None:
     with pytest.raises(GbnfError, match=re.escape(words)):
         gbnf_rules(grammar)
+
+
+@pytest.mark.parametrize(
+    "grammar",
+    [
+        'root ::= item root | item\nitem ::= [a-z]+ " "?',
+        'root ::= root item | item\nitem ::= [a-z]+ " "?',
+        'root ::= "a" ws "b" ws\nws ::= ([ \\t\\n] ws)?',
+    ],
+)
+def test_what_only_repeats_itself_is_one_lexeme(grammar: str) -> None:
+    assert len(re.findall(r"^L\d+:", gbnf_rules(grammar), re.MULTILINE)) == 1
 
 
 def test_json_is_followed_by_lexemes() -> None:

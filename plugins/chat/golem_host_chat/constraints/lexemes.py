@@ -16,6 +16,7 @@ from dataclasses import dataclass, field
 from golem_host_chat.constraints.automaton import Automaton, Budget, TooLarge, automaton_of, outgrows
 from golem_host_chat.constraints.charset import EMPTY, CharSet
 from golem_host_chat.constraints.gbnf import Alt, Chars, Name, Node, Repeat, Seq, read_gbnf
+from golem_host_chat.constraints.linear import with_repetitions
 from golem_host_chat.constraints.productive import without_dead_ends
 
 STEPS = 100_000
@@ -26,7 +27,7 @@ MAX_RULES_DEEP = 32
 
 def gbnf_rules(text: str) -> str:
     """The grammar's rules in llguidance's notation, `answer` for `root`. Raises `GbnfError`."""
-    return _Structure(without_dead_ends(read_gbnf(text))).text()
+    return _Structure(with_repetitions(without_dead_ends(read_gbnf(text)))).text()
 
 
 @dataclass(eq=False)
