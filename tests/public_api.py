@@ -24,6 +24,7 @@ MODULES = (
     "golem_host.http.schemas",
     "golem_host.ops",
     "golem_host.ops.recording",
+    "golem_host.testing.backend",
     "golem_host.testing.command",
     "golem_host.testing.conformance",
     "golem_host.testing.distributions",
@@ -31,7 +32,9 @@ MODULES = (
     "golem_host.testing.inprocess",
     "golem_host.testing.safetensors",
     "golem_host.text",
+    "golem_host.text.tokenizer_json",
     "golem_host.weights",
+    "golem_host.weights.config_json",
 )
 """What plugins of others may rely on: `__all__` of these modules, else all of their names without an underscore, with
 the members of classes. Plugins of this repository may use more, since they change with the host."""

@@ -11,6 +11,8 @@ from golem_host.errors import ModelFileError
 if TYPE_CHECKING:
     from tokenizers import Tokenizer
 
+__all__ = ["guarded", "open_tokenizer_json"]
+
 MAX_TOKENIZER_BYTES = 1 << 28
 
 Result = TypeVar("Result")

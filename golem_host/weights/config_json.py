@@ -9,6 +9,8 @@ from typing import Any
 
 from golem_host.errors import ModelFileError
 
+__all__ = ["Config", "read_config", "read_json_file"]
+
 MAX_BYTES = 1 << 24
 
 
