@@ -113,13 +113,14 @@ def _run(words: Sequence[str]) -> int:
         return 0
     if not wanted["enable"] and not wanted["demo"] and first_look.command in LOADING:
         arguments.parse(words, CORE, explain_unknown=_owner_of)
+        _warn_of_near_misses([*CORE, *_specs_of_all()])
     enabled = _enabled(first_look.command, wanted)
     specs = [*CORE, *enabled.settings()]
     parsed = arguments.parse(words, specs, explain_unknown=_owner_of)
     settings = resolve(specs, parsed.flags, os.environ, wanted["config"], explain_unknown=_owner_of)
     if settings["demo"] and not settings["enable"]:
         settings = settings.replaced(settings.source("demo"), enable=enabled.names)
-    _warn_of_near_misses(settings)
+    _warn_of_near_misses(settings.specs)
     return _dispatch(parsed, enabled, settings)
 
 
@@ -187,9 +188,9 @@ def _specs_of_all() -> list[Setting]:
     return [spec for one in plugins.examine_all() for spec in one.settings]
 
 
-def _warn_of_near_misses(settings: Settings) -> None:
+def _warn_of_near_misses(specs: Sequence[Setting]) -> None:
     """Name the variables that look like a setting's, misspelt. Others that begin alike may be somebody else's."""
-    if not misspelt(settings.specs, os.environ):
+    if not misspelt(specs, os.environ):
         return
     for variable, hint in misspelt([*CORE, *_specs_of_all()], os.environ):
         print(f"golem-host: warning: variable {variable} is no setting{hint}", file=sys.stderr)

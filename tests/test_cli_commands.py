@@ -142,7 +142,10 @@ def test_a_misspelt_variable_is_warned_of(golem, monkeypatch):
         monkeypatch.setenv(name, value)
     code, _, err = golem("config", "--enable", "speech")
     assert code == 0
-    assert err == "golem-host: warning: variable GOLEM_PICH is no setting (did you mean 'GOLEM_PITCH'?)\n"
+    warning = "golem-host: warning: variable GOLEM_PICH is no setting (did you mean 'GOLEM_PITCH'?)\n"
+    assert err == warning
+    code, _, err = golem()
+    assert code == 2 and err.startswith(warning + "golem-host: no plugin is enabled")
 
 
 @pytest.mark.parametrize("command", [name for name in COMMANDS if name != "serve"])

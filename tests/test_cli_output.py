@@ -44,3 +44,12 @@ def test_names_that_the_output_has_no_letters_for_are_escaped(tmp_path: Path) ->
     ended = run("models", "--enable", "chat", GOLEM_HOME=str(tmp_path), PYTHONIOENCODING="ascii")
     assert ended.returncode == 0, ended.stderr
     assert "\\u6a21\\u578b" in ended.stdout and "caf\\udce9" in ended.stdout
+
+
+def test_an_interrupt_while_modules_are_imported_is_quiet(tmp_path: Path) -> None:
+    """One that the host imports first sends it, so that it always comes at the same moment."""
+    (tmp_path / "pluggy.py").write_text("import os, signal\nos.kill(os.getpid(), signal.SIGINT)\nsignal.pause()")
+    environment = {**os.environ, "PYTHONPATH": os.pathsep.join([str(tmp_path), os.environ.get("PYTHONPATH", "")])}
+    for words in (["-c", "from golem_host.__main__ import entry; entry()"], ["-m", "golem_host", "plugins"]):
+        done = subprocess.run([sys.executable, *words], env=environment, capture_output=True, text=True)
+        assert (done.returncode, done.stdout, done.stderr) == (130, "", "")

@@ -36,7 +36,9 @@ def header(version: int = 3, tensors: int = 0, pairs: int = 0) -> bytes:
     [
         (b"", "the file is empty"),
         (b"GG", "not a GGUF file"),
-        (b"PK\x03\x04....", r"not a GGUF file \(it begins with b'PK\\x03\\x04'\)"),
+        (b"PK\x03\x04....", r"not a GGUF file \(it begins with the bytes 50 4b 03 04\)"),
+        (b"lmgg....", r"not a GGUF file \(it begins with 'lmgg'\)"),
+        ("GGÜF....".encode("latin-1"), r"not a GGUF file \(it begins with the bytes 47 47 dc 46\)"),
         (b"GGUF\x03", "ends inside the version"),
         (header(version=1), "version 1 is not supported"),
         (header(version=4), "version 4 is not supported"),

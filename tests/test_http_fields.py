@@ -80,7 +80,7 @@ def test_the_prefix_is_part_of_every_name() -> None:
     with pytest.raises(BadRequest, match=r"Field 'options\.x'") as refused:
         fields.integer("x")
     assert refused.value.param == "options.x"
-    with pytest.raises(BadRequest, match=r"'options\.tools' is not served yet: soon") as refused:
+    with pytest.raises(BadRequest, match=r"'options\.tools' is not served: soon") as refused:
         fields.refuse("tools", "soon")
     assert refused.value.param == "options.tools"
 
@@ -103,7 +103,7 @@ def test_the_prefix_is_part_of_every_name() -> None:
 def test_only_neutral_values_of_an_unserved_field_pass(value: Any, neutral: tuple[Any, ...], refused: bool) -> None:
     fields = Fields({"x": value})
     if refused:
-        with pytest.raises(BadRequest, match="'x' is not served yet: reason"):
+        with pytest.raises(BadRequest, match="'x' is not served: reason"):
             fields.refuse("x", "reason", neutral=neutral)
     else:
         fields.refuse("x", "reason", neutral=neutral)

@@ -48,6 +48,9 @@ def test_other_endings() -> None:
     assert (
         text_line(FIELDS, RequestNote(extra={"questions": 3, "positions": 77})) == f"{head} — 3 questions, 77 positions"
     )
+    ones = {"texts": 1, "context tokens left out": 1, "choices": 2, "s of audio": 1.0, "class": "best"}
+    told = "1 text, 1 context token left out, 2 choices, 1.0 s of audio, best class"
+    assert text_line(FIELDS, RequestNote(extra=dict(ones))) == f"{head} — {told}"
     assert text_line(FIELDS, RequestNote(slot=1, client_left=True)) == f"{head} — slot 1 — client left"
     assert text_line(FIELDS, RequestNote(error="no such model")) == f"{head}: no such model"
     assert text_line(FIELDS, RequestNote(prompt_tokens=0, prompt_ms=0.0)) == f"{head} — 0 prompt"

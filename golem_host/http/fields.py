@@ -104,14 +104,14 @@ class Fields:
         return value
 
     def refuse(self, name: str, reason: str, neutral: tuple[Any, ...] = ()) -> None:
-        """Raise BadRequest `'name' is not served yet: reason`, unless absent, null or equal to one of `neutral`.
+        """Raise BadRequest `'name' is not served: reason`, unless absent, null or equal to one of `neutral`.
 
         `neutral` values ask for nothing (`[]`, False, 0); types count, so False is not 0.
         """
         value = self.value(name)
         if value is None or any(_same(value, harmless) for harmless in neutral):
             return
-        raise BadRequest(f"'{self.prefix}{name}' is not served yet: {reason}", param=self.prefix + name)
+        raise BadRequest(f"'{self.prefix}{name}' is not served: {reason}", param=self.prefix + name)
 
     def refuse_others(self, *known: str) -> None:
         """Raise BadRequest naming the first field that is none of `known`: for an API of one's own, whose clients

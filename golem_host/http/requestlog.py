@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import logging
+import re
 import time
 from dataclasses import dataclass, field
 from typing import Any
@@ -21,6 +22,7 @@ CLIENT_LEFT_STATUS = 499
 """What the log shows for a request whose client left before the status line (nginx's number; never sent)."""
 
 _KEY = "golem_host.note"
+_PLURAL = re.compile(r"(?<=\w\w)s\b")
 _SOCKET_STATUS = {"accept": 101, "close": 403}
 """What a socket is answered with: switching protocols, or before that a refusal."""
 
@@ -30,7 +32,8 @@ class RequestNote:
     """What handlers add to a request's line.
 
     `prompt_tokens` are the prompt positions this request really read (the `cached` ones come on top), `drawn` the
-    tokens it drew, times in milliseconds. `extra` are further counts, printed as `3 questions`. `error` and
+    tokens it drew, times in milliseconds. `extra` are further counts under plurals, printed as `3 questions` and
+    `1 question`. `error` and
     `client_left` are filled by the host.
     """
 
@@ -107,7 +110,7 @@ def safe_path(scope: HTTPScope | WebSocketScope) -> str:
 def text_line(fields: dict[str, Any], note: RequestNote) -> str:
     """`POST /v1/chat/completions 200 284 bytes in 139ms — slot 0 — 21 prompt in 37ms (566.4/s), ...`."""
     head = f"{fields['method']} {fields['path']} {fields['status']} {fields['bytes']} bytes in {duration(fields['ms'])}"
-    parts = [head, _place(note), _work(note), ", ".join(f"{value} {name}" for name, value in note.extra.items())]
+    parts = [head, _place(note), _work(note), ", ".join(_counted(name, value) for name, value in note.extra.items())]
     if note.client_left:
         parts.append("client left")
     line = " — ".join(part for part in parts if part)
@@ -143,6 +146,11 @@ def duration(milliseconds: float) -> str:
         return f"{milliseconds / 1000:.2f}s"
     minutes, seconds = divmod(round(milliseconds / 1000), 60)
     return f"{minutes}m{seconds:02d}s"
+
+
+def _counted(name: str, value: int | float | str) -> str:
+    """`3 questions`, `1 question`, `1 context token left out`, `1.0 s of audio`."""
+    return f"{value} {re.sub(_PLURAL, '', name, count=1) if value == 1 and isinstance(value, int) else name}"
 
 
 def _place(note: RequestNote) -> str:

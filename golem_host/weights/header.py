@@ -116,7 +116,7 @@ class _Parser:
     def _version(self) -> int:
         magic = bytes(self._buffer[:4])
         if magic != b"GGUF":
-            self._refuse(f"not a GGUF file (it begins with {magic!r})")
+            self._refuse(f"not a GGUF file (it begins with {_shown(magic)})")
         self._at = 4
         version = self._scalar("<I", "the version")
         if version and version & 0xFFFF == 0:
@@ -242,3 +242,9 @@ class _Parser:
 
     def _refuse(self, message: str) -> NoReturn:
         raise GgufError(self._path, message)
+
+
+def _shown(magic: bytes) -> str:
+    """A few bytes as text where they are printable ASCII, else in hexadecimal."""
+    text = magic.decode("latin-1")
+    return f"'{text}'" if text.isascii() and text.isprintable() else f"the bytes {magic.hex(' ')}"

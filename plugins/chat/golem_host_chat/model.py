@@ -144,6 +144,20 @@ class ChatModel(Model):
         slots, context = settings["parallel"], self.slot_context(settings)
         return f"{slots} slot{'s' if slots != 1 else ''} of {context} positions"
 
+    def describe_template(self) -> str:
+        """What the file's own template knows. Tries it, which takes a while."""
+        from golem_host_chat.templates import ChatTemplate, TemplateError
+
+        with open_gguf(self.path) as gguf:
+            source = gguf.string("tokenizer.chat_template", None)
+        if source is None:
+            return "none: texts are completed, conversations refused"
+        try:
+            known = ChatTemplate(source).capabilities
+        except TemplateError as error:
+            return f"cannot be used, conversations are refused: {error}"
+        return ", ".join(f"{each}: {'yes' if each in known else 'no'}" for each in ("tools", "thinking"))
+
     def load(self, device: Device, settings: Mapping[str, Any], progress: Callable[[float], None]) -> ChatRuntime:
         from golem_host_chat.runtime import ChatRuntime
 

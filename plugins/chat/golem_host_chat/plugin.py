@@ -232,6 +232,7 @@ def _rows(model: ChatModel, settings: Settings) -> tuple[tuple[str, str], ...]:
         ("trained context", str(model.context_length)),
         ("slots", model.describe(settings)),
         ("cache", f"{model.cache_type(settings).value} keys and values"),
+        ("chat template", model.describe_template()),
     )
 
 

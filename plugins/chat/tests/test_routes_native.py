@@ -180,7 +180,7 @@ def test_chosen_members(tmp_path: Path) -> None:
         ({"prompt": "Hi", "response_fields": "content"}, "Field 'response_fields': expected an array, got a string"),
         ({"prompt": "Hi", "response_fields": [1]}, "Field 'response_fields': expected an array of strings"),
         ({"prompt": "Hi", "return_tokens": 1}, "Field 'return_tokens': expected a boolean, got a number"),
-        ({"prompt": "Hi", "lora": [{"id": 0, "scale": 1}]}, "'lora' is not served yet: there are no adapters"),
+        ({"prompt": "Hi", "lora": [{"id": 0, "scale": 1}]}, "'lora' is not served: there are no adapters"),
         (
             {"prompt": "Hi", "n": 5},
             "n is 5: model 'scripted' draws at most 4 answers at once, one in each slot (--parallel)",

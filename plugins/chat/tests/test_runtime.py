@@ -224,10 +224,20 @@ def test_what_loading_refuses_is_told_without_loading(tmp_path: Path, device: De
     assert found is not None and found.problems == (refused.value.message,)
 
 
-def test_a_damaged_template_is_no_reason_to_refuse_the_file(tmp_path: Path) -> None:
-    tiny_gguf(tmp_path / "m.gguf", metadata={"tokenizer.chat_template": "{% if %}"})
+@pytest.mark.parametrize(
+    ("template", "told"),
+    [
+        ("{% if %}", "cannot be used, conversations are refused: "),
+        (TOOL_TEMPLATE, "tools: yes, thinking: yes"),
+        ("{% for message in messages %}{{ message.content }}{% endfor %}", "tools: no, thinking: no"),
+        (None, "none: texts are completed, conversations refused"),
+    ],
+)
+def test_what_a_template_knows_is_told_without_loading(tmp_path: Path, template: str | None, told: str) -> None:
+    tiny_gguf(tmp_path / "m.gguf", metadata={"tokenizer.chat_template": template})
     found = golem_identify(tmp_path / "m.gguf", Settings([], SETTINGS, {}), PLUGINS)
-    assert found is not None and not found.problems
+    assert found is not None and not found.problems, "a damaged template is no reason to refuse the file"
+    assert dict(found.rows)["chat template"].startswith(told)
 
 
 def test_a_file_that_was_replaced_is_described_as_it_is(tmp_path: Path, device: Device) -> None:

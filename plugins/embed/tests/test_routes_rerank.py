@@ -56,7 +56,7 @@ REFUSED: list[tuple[dict[str, Any], str]] = [
     ({"query": "a", "documents": ["b"], "top_n": 0}, "Field 'top_n': expected a value from 1"),
     ({"query": "a", "documents": ["b"], "top_n": "1"}, "Field 'top_n': expected an integer"),
     ({"query": "a", "documents": ["b"], "return_documents": 1}, "Field 'return_documents': expected a boolean"),
-    ({"query": "a", "texts": ["b"], "truncate": True}, "'truncate' is not served yet"),
+    ({"query": "a", "texts": ["b"], "truncate": True}, "'truncate' is not served"),
     ({"query": "a", "documents": ["b"], "model": "scripted"}, "model 'scripted' serves embed, not rerank"),
 ]  # fmt: skip
 

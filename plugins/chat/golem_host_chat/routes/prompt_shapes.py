@@ -75,7 +75,7 @@ def prompt_text(tokenizer: Tokenizer, segments: list[Segment]) -> str:
 def _segments(value: Any, name: str) -> list[Segment]:
     if isinstance(value, dict):
         raise BadRequest(
-            f"Field '{name}': prompt objects (prompt_string, multimodal_data) are not served yet", param="prompt"
+            f"Field '{name}': prompt objects (prompt_string, multimodal_data) are not served", param="prompt"
         )
     if not isinstance(value, list):
         raise BadRequest(f"Field '{name}': expected a string or token ids, got {kind_of(value)}", param="prompt")
