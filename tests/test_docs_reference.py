@@ -10,7 +10,8 @@ from typing import Any
 
 import pytest
 
-from golem_host import api, hookspecs
+from golem_host import api, hookspecs, ops
+from golem_host.testing.conformance import PluginConformance
 
 DOCS = Path(__file__).parents[1] / "docs"
 HOOKS = {
@@ -62,6 +63,18 @@ def test_every_public_name_has_an_entry() -> None:
     assert sorted(entry.rpartition(".")[2] for entry in entries) == sorted(api.__all__)
     for entry in entries:
         assert named(entry) is getattr(api, entry.rpartition(".")[2])
+
+
+def test_every_check_of_the_conformance_suite_has_an_entry() -> None:
+    checks = {name for name in dir(PluginConformance) if name.startswith("test_")}
+    page = (DOCS / "plugins/testing.md").read_text(encoding="utf-8")
+    assert set(re.findall(r"`(test_\w+)`", page)) == checks
+
+
+def test_every_operation_is_named() -> None:
+    page = (DOCS / "plugins/computing.md").read_text(encoding="utf-8")
+    functions = {name for name in ops.__all__ if inspect.isfunction(getattr(ops, name))}
+    assert functions and not [name for name in functions if f"`{name}" not in page]
 
 
 def test_public_modules_are_there() -> None:
