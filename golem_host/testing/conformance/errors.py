@@ -76,10 +76,10 @@ class ErrorChecks(Subject):
         return [sample for sample in self.all_samples() if sample.has_body]
 
     def _refused(self, response: httpx.Response, what: str, dialect: str) -> None:
-        if not 400 <= response.status_code < 500:
+        if not 400 <= response.status_code < 500 and response.status_code != 501:
             fail(
                 f"{what} is answered {response.status_code}, not 4xx: {response.text[:300]}\n"
-                "Read bodies with `golem_host.http.body.read_json`, and raise BadRequest for what cannot be honoured."
+                "Read bodies with `golem_host.api.read_json`, and raise BadRequest for what cannot be honoured."
             )
         fault = envelope_fault(response, dialect)
         if fault is not None:

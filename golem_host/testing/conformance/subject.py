@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import gc
 from collections.abc import AsyncIterator, Callable, Collection, Coroutine, Mapping, Sequence
 from contextlib import asynccontextmanager
 from dataclasses import dataclass
@@ -22,7 +21,6 @@ from golem_host.testing.conformance.caller import Caller
 from golem_host.testing.conformance.gate import PassGate
 from golem_host.testing.conformance.records import Records, recording
 from golem_host.testing.conformance.sample import Sample
-from golem_host.testing.inprocess import running
 
 Flags = Mapping[str, str | Sequence[str]]
 
@@ -36,12 +34,13 @@ def fail(text: str) -> NoReturn:
 
 @dataclass(frozen=True)
 class Alone:
-    """What a sample is answered when nothing else is asked. `lane` computed it, None when no lane did."""
+    """What a sample is answered when nothing else is asked: what it `said`, and the `model` whose lane computed it in
+    that many `jobs` and `passes`; None when no lane did.
+    """
 
     sample: Sample
-    response: httpx.Response
     said: Any
-    lane: Lane | None
+    model: str | None
     jobs: int
     passes: int
 
@@ -82,24 +81,35 @@ class Served:
         """Let the loop come round."""
         await asyncio.sleep(TURN)
 
-    async def alone(self, sample: Sample) -> Alone:
-        """The answer when nothing else is asked; fails when it is no 200."""
-        before = len(self.records)
-        passes = {id(lane): lane.passes for lane in self.lanes()}
+    async def good(self, sample: Sample) -> Any:
+        """What a sample is told; fails when it is not served."""
         response = await self.answer(sample)
         if response.status_code != 200:
             fail(f"{sample} was answered {response.status_code}, a sample has to be served: {response.text[:300]}")
+        return self.said(sample, response)
+
+    async def alone(self) -> list[Alone]:
+        """All samples, asked one after the other by the first test of the class that wants to know."""
+        kind = type(self.subject)
+        if "_alone" not in kind.__dict__:
+            kind._alone = [await self._alone(sample) for sample in self.subject.all_samples()]
+        return kind._alone
+
+    async def _alone(self, sample: Sample) -> Alone:
+        await self.good(sample)  # the first request may load, record passes, fill caches
+        before = len(self.records)
+        passes = {resident.model.name: resident.runtime.lane.passes for resident in self._loaded()}
+        said = await self.good(sample)
         lanes = self.records.lanes(before)
-        lane = lanes[0] if lanes else None
-        took = 0 if lane is None else lane.passes - passes.get(id(lane), 0)
-        return Alone(sample, response, self.said(sample, response), lane, len(lanes), took)
+        for resident in self._loaded():
+            if lanes and resident.runtime.lane is lanes[0]:
+                name = resident.model.name
+                return Alone(sample, said, name, len(lanes), resident.runtime.lane.passes - passes[name])
+        return Alone(sample, said, None, 0, 0)
 
     async def computed(self) -> list[Alone]:
-        """The samples that a lane answers, asked alone; skips the test when there are none."""
-        for sample in self.subject.all_samples():
-            await self.alone(sample)  # the first request may load, record passes, fill caches
-        found = [await self.alone(sample) for sample in self.subject.all_samples()]
-        computed = [each for each in found if each.lane is not None]
+        """The samples that a lane answers; skips the test when there are none."""
+        computed = [each for each in await self.alone() if each.model is not None]
         if not computed:
             if self.models:
                 fail(
@@ -109,15 +119,24 @@ class Served:
             pytest.skip("no lane computes answers of this plugin")
         return computed
 
+    async def streams(self) -> list[Alone]:
+        """Those of them that have a streamed form; skips the test when there are none."""
+        streams = [each for each in await self.computed() if each.sample.stream is not None]
+        return streams or pytest.skip("no sample has a streamed form")
+
+    def lane(self, alone: Alone) -> Lane:
+        """The lane that answers a sample now."""
+        return next(each.runtime.lane for each in self._loaded() if each.model.name == alone.model)
+
+    def _loaded(self) -> list[Any]:
+        return [each for each in self.host.registry.all_residents() if each.runtime is not None]
+
     def said(self, sample: Sample, response: httpx.Response) -> Any:
         return sample.told(response) if sample.told is not None else said(response, self.subject.volatile)
 
     @property
     def models(self) -> list[Model]:
         return [model for model in self.host.registry.models() if model.plugin == self.subject.plugin]
-
-    def lanes(self) -> list[Lane]:
-        return [each.runtime.lane for each in self.host.registry.all_residents() if each.runtime is not None]
 
     def gate(self, lane: Lane) -> PassGate:
         if id(lane) not in self._gates:
@@ -184,9 +203,13 @@ class Subject:
     """Whether a request that names an unknown model is answered all the same."""
     documents: ClassVar[Sequence[Path]] = ()
     """Where flags are described, if not in a README.md or docs/ beside the plugin's package or in its description."""
+    company: ClassVar[int] = 8
+    """About how many requests are asked at once where answers are compared with those alone."""
     patience: ClassVar[float] = 20.0
     """About how many seconds something may take that ought to come at once."""
 
+    _alone: ClassVar[list[Alone]]
+    _loaded: ClassVar[PluginSet]
     _served: ClassVar[tuple[Path, Flags]]
 
     def settings(self, folder: Path) -> Flags:
@@ -214,7 +237,6 @@ class Subject:
                     await scenario(served)
 
             asyncio.run(whole())
-            gc.collect()
 
         return run
 
@@ -227,17 +249,23 @@ class Subject:
         }
         settings = resolve([*CORE, *plugins.settings()], texts, {}, None)
         with recording() as records:
-            async with running(settings, plugins) as (host, _):
-                served = Served(self, host, records)
-                try:
-                    yield served
-                finally:
-                    await served.close()
+            host = Host(settings, plugins)
+            await host.start()
+            served = Served(self, host, records)
+            try:
+                yield served
+            finally:
+                await served.close()
+                await host.stop(drain=False)
 
     def plugins(self) -> PluginSet:
+        """The plugin alone, loaded once."""
         if not hasattr(self, "plugin"):
             fail(f'{type(self).__name__} does not say which plugin it tests: add `plugin = "NAME"`')
-        return load([self.plugin])
+        kind = type(self)
+        if "_loaded" not in kind.__dict__:
+            kind._loaded = load([self.plugin])
+        return kind._loaded
 
     def routes(self) -> list[Route]:
         return [route for _, routes in self.plugins().each("golem_routes") for route in routes]
