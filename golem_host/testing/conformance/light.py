@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import inspect
 import json
+import re
 import subprocess
 import sys
 from pathlib import Path
@@ -11,6 +12,7 @@ from typing import Any
 
 import pytest
 
+from golem_host.api import Setting
 from golem_host.plugins import installed
 from golem_host.testing.conformance.subject import Served, Subject, fail
 
@@ -60,7 +62,7 @@ class LightChecks(Subject):
         silent = [spec.name for spec in settings if not spec.help.strip()]
         if silent:
             fail(f"settings without a help text: {', '.join(silent)}")
-        missing = [spec.flag for spec in settings if spec.flag not in text]
+        missing = [spec.flag for spec in settings if not _described(spec, text)]
         if missing:
             fail(
                 f"not in any README or docs page of plugin {self.plugin}: {', '.join(missing)}. Describe them in the "
@@ -119,6 +121,11 @@ class LightChecks(Subject):
         info = next(info for info in installed() if info.name == self.plugin)
         said = metadata(info.distribution)
         return str(said.json.get("description", "")) if info.distribution != "unknown" else ""
+
+
+def _described(setting: Setting, text: str) -> bool:
+    """Whether a text has the flag: `--echo`, and of one that is on or off `--no-echo` or `--[no-]echo`."""
+    return re.search(rf"--(no-|\[no-\])?{re.escape(setting.name)}(?![\w-])", text) is not None
 
 
 def _documented(path: str) -> str:
