@@ -29,7 +29,9 @@ class SamplingError(BadRequest):
 def finite(best: np.float32) -> np.float32:
     """`best`, the highest logit of some candidates. Raises `SamplingError` when it is no finite number."""
     if best == -np.inf:
-        raise SamplingError("every token is banned: no token can be drawn")
+        raise SamplingError(
+            "every token is banned, by 'logit_bias' or by what the answer must look like: no token can be drawn"
+        )
     if not math.isfinite(best):
         raise SamplingError("penalties or biases push a token's score out of range: no token can be drawn")
     return best

@@ -134,6 +134,18 @@ def test_an_answer_may_end_where_more_may_follow(path: Path, backend: CpuBackend
         assert answer.finish == "length" or answer.tokens[-1] in ends
 
 
+def test_what_is_banned_later_fails_after_what_was_drawn(path: Path, backend: CpuBackend) -> None:
+    """A stream has begun by then: routes send the error as its last event."""
+    engine = Engine(path, backend)
+    constraint = Constraint(ConstraintVocabulary(engine.tokenizer), "start: answer\n" + gbnf_rules('root ::= "a" "b"'))
+    banned = tuple((id, -np.inf) for id in range(engine.vocab_size) if b"b" in engine.tokenizer.piece(id))
+    assert banned
+    failing = engine.submit(engine.prompt(3, 1), params=SamplingParams(logit_bias=banned), constraint=constraint)
+    engine.run()
+    assert [event.text for event in failing._events] == ["a"]
+    assert isinstance(failing.error, SamplingError) and failing.error.status == 400
+
+
 def test_what_is_banned_fails_alone(path: Path, backend: CpuBackend, caplog: pytest.LogCaptureFixture) -> None:
     engine = Engine(path, backend)
     constraint = schema_constraint(engine)

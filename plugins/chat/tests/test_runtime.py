@@ -76,6 +76,14 @@ def test_the_header_tells_what_a_model_is(tmp_path: Path) -> None:
     )
     assert "start_of_turn" in shown["template"]
     assert len(model.show(verbose=True)["model_info"]["tokenizer.ggml.tokens"]) > 10
+    assert "insert" not in model.capabilities
+
+
+def test_a_vocabulary_that_can_insert(tmp_path: Path) -> None:
+    marks = {f"tokenizer.ggml.fim_{name}_token_id": id for id, name in enumerate(("pre", "suf", "mid"), 1)}
+    model = ChatModel(tiny_gguf(tmp_path / "tiny.gguf", "llama", metadata=marks))
+    model.show(verbose=False)
+    assert model.capabilities == ("completion", "insert")
 
 
 def test_a_split_file_is_one_model(tmp_path: Path, device: Device) -> None:
