@@ -24,6 +24,7 @@ FILES = {
     "model.py.j2": "{package}/model.py",
     "weights.json.j2": "{package}/weights.json",
     "routes.py.j2": "{package}/routes.py",
+    "conformance.py.j2": "{package}/conformance.py",
     "test_conformance.py.j2": "tests/test_conformance.py",
     "test_own.py.j2": "tests/test_{module}.py",
     "workflow.yml.j2": ".github/workflows/test.yml",

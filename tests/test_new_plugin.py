@@ -91,6 +91,15 @@ def test_its_own_tests_pass(project: Path, python: str):
     assert passed and int(passed[1]) > 20, "the conformance suite alone has more"
 
 
+def test_the_suite_of_the_installed_plugin_is_its_own(python: str):
+    """What `pytest --golem-plugin` runs."""
+    program = (
+        "import sys; from golem_host.testing.conformance.chosen import suite_of; print(suite_of(sys.argv[1]).samples)"
+    )
+    done = subprocess.run([python, "-P", "-c", program, NAME], capture_output=True, text=True)
+    assert "POST" in done.stdout and "Grace" in done.stdout, done.stderr
+
+
 def test_it_is_served_as_its_readme_says(project: Path, python: str, tmp_path: Path):
     environment = {"GOLEM_HOME": str(tmp_path), "GOLEM_KEYWORD_SPOTTING_GREETING": "Welcome"}
     with Command("--enable", NAME, "--addr", "127.0.0.1:0", python=python, env=environment) as command:
