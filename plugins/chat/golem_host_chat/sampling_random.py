@@ -7,6 +7,9 @@ from typing import Any, cast
 
 import numpy as np
 
+# At load: numpy imports its generators when they are first named, which would hold a pass up.
+from numpy.random import MT19937, RandomState
+
 _AHEAD = 64
 _BELOW_ONE = math.nextafter(1.0, 0.0)
 
@@ -17,8 +20,8 @@ class Mt19937:
     def __init__(self, seed: int) -> None:
         # RandomState seeds by the generator's own recurrence, as std::mt19937 does; MT19937(seed) would hash the seed
         # first.
-        self._generator = np.random.MT19937()
-        self._generator.state = cast(Any, np.random.RandomState(seed).get_state(legacy=False))
+        self._generator = MT19937()
+        self._generator.state = cast(Any, RandomState(seed).get_state(legacy=False))
         self._outputs: list[int] = []
         """Some of the next, last first: one at a time they cost much more."""
 
