@@ -82,6 +82,7 @@ def python(project: Path, tmp_path_factory: pytest.TempPathFactory) -> str:
     return python
 
 
+@pytest.mark.slow
 def test_its_own_tests_pass(project: Path, python: str):
     environment = {name: value for name, value in os.environ.items() if not name.startswith("GOLEM_")}
     words = [python, "-P", "-m", "pytest", "-q", "-p", "no:cacheprovider"]
