@@ -22,6 +22,7 @@ from golem_host.testing.inprocess import running, settings_of
 from golem_host.testing.tiny import tiny_gguf
 from golem_host.text.tokenizer import tokenizer_from_gguf
 from golem_host.weights.gguf import open_gguf
+from golem_host_chat import plugin
 from golem_host_chat.answer_text import AnswerText
 from golem_host_chat.constraints.vocabulary import ConstraintVocabulary
 from golem_host_chat.generation import Completion, Generation, Progress, Timings
@@ -276,7 +277,7 @@ async def serving(
     path = tiny_gguf(folder / "tiny.gguf", architecture, metadata=metadata)
     scripted = ScriptedModel(path, **model)
     plugins = plugin_set(chat=FakePlugin([scripted], ROUTES))
-    async with running(settings_of(folder, settings), plugins) as (host, client):
+    async with running(settings_of(folder, settings, plugin.golem_settings()), plugins) as (host, client):
         yield Served(host, client, scripted)
 
 

@@ -222,6 +222,8 @@ def compare(source: str, transformers: Callable[[list[dict[str, Any]]], list[Any
         if isinstance(theirs, dict):
             if case["tools"] is None and "'NoneType' object is not iterable" in theirs["error"]:
                 continue  # transformers passes `tools` as None where llama-server leaves it out
+            if "type generator is not JSON serializable" in theirs["error"]:
+                continue  # `tools | map(...) | tojson`: llama-server's engine and this one write the list
             assert isinstance(mine, dict), (case["messages"], mine, theirs)
         else:
             assert mine == theirs, case["messages"]
