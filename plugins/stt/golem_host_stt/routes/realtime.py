@@ -128,6 +128,8 @@ class _Session:
                 async with asyncio.timeout(SILENT_SECONDS if self._item is not None else None):
                     message = await self._socket.receive()
             except TimeoutError:
+                silent = BadRequest(f"nothing was sent for {SILENT_SECONDS:g} s")
+                await self._send("error", error=error_of(silent, None))
                 raise Left from None
             if message["type"] != "websocket.receive":
                 raise Left
