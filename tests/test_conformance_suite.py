@@ -16,6 +16,7 @@ from golem_host.testing.distributions import write_distribution
 TESTS = Path(__file__).parent
 FAULTS: Mapping[str, set[str]] = {
     "sound": set(),
+    "routes_only": set(),
     "answers_twice": {"test_jobs_end_once"},
     "blocks_the_loop": {"test_event_loop_is_never_blocked"},
     "hoards_its_stream": {"test_progress"},
@@ -62,8 +63,21 @@ def outcomes(tmp_path_factory: pytest.TempPathFactory) -> dict[str, dict[str, st
     return found
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("plugin", FAULTS)
 def test_each_fault_is_found_by_its_check(outcomes: dict[str, dict[str, str]], plugin: str) -> None:
     failed = {check: text for check, text in outcomes[plugin].items() if text}
     assert set(failed) == FAULTS[plugin], failed
     assert len(outcomes[plugin]) > 20
+
+
+def test_a_plugin_that_is_not_installed_is_an_error_of_usage(tmp_path: Path) -> None:
+    done = subprocess.run(
+        [sys.executable, "-m", "pytest", "-p", "golem_host.testing.pytest_plugin", "--golem-plugin", "nothing"],
+        cwd=tmp_path,
+        capture_output=True,
+        text=True,
+    )
+    assert done.returncode == pytest.ExitCode.USAGE_ERROR
+    assert "no plugin named 'nothing' is installed" in done.stderr
+    assert "Traceback" not in done.stderr

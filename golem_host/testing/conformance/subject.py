@@ -24,7 +24,7 @@ from golem_host.testing.conformance.sample import Sample
 
 Flags = Mapping[str, str | Sequence[str]]
 
-TURN = 0.005
+TURN = 0.001
 """Seconds between two looks at a condition that is waited for."""
 
 

@@ -156,6 +156,6 @@ async def next_pass(served: Served, each: Alone, caller: Any, jobs: list[Any]) -
         return
     gate.allow_one()
     await served.until(lambda: gate.waiting or over(), f"{each.sample} is not computed any more")
-    for _ in range(4):  # what the pass told is on its way
+    for _ in range(10):  # what the pass told is on its way
         if not over():
             await served.turn()

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -57,6 +58,15 @@ class TestConformance(PluginConformance):
         ),
         Sample("POST", "/tokenize", json={"content": "some text"}, names_model=False),
     )
+
+    def poison(self, job: Any) -> bool:
+        """Its text cannot be told: the first token that is drawn raises."""
+
+        def raising(text: str) -> bool:
+            raise RuntimeError(f"poisoned at {text!r}")
+
+        job.request = replace(job.request, complete=lambda: raising)
+        return True
 
     def settings(self, folder: Path) -> dict[str, str]:
         return {"chat-model": f"tiny={tiny_gguf(folder / 'tiny.gguf', 'llama')}", "parallel": "2", "context": "512"}

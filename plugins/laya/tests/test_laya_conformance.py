@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from pathlib import Path
+from typing import Any
 
 from golem_host.testing.conformance import PluginConformance, Sample
 from golem_host.testing.tiny_laya import tiny_laya_directory
@@ -17,6 +18,11 @@ class TestConformance(PluginConformance):
         Sample("POST", "/v1/systemone", json={"state": "It rains.", "questions": QUESTIONS}),
         Sample("POST", "/v1/systemone/batch", json={"states": ["It rains.", STATE], "questions": QUESTIONS}),
     )
+
+    def poison(self, job: Any) -> bool:
+        """One of its sequences is none: every pass that has it raises."""
+        job.request.rows[0] = None
+        return True
 
     def settings(self, folder: Path) -> dict[str, str]:
         return {"laya-model": str(tiny_laya_directory(folder / "tiny"))}
