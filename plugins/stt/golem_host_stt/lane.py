@@ -12,7 +12,8 @@ from golem_host_stt.stepper import ListeningStepper
 class ListeningLane(StepwiseLane):
     """A stepwise lane whose seated streams may have nothing to do.
 
-    A live stream's frame is due when it is complete (`streams.Live`), and a pass that is due goes before other lanes'.
+    A live stream's frame is due when it is complete (`streams.Live`), and a stream itself when it came, where a seat
+    is free: a pass that is due goes before other lanes'.
     """
 
     def __init__(
@@ -34,7 +35,11 @@ class ListeningLane(StepwiseLane):
         return now if left or waits or self._listening.busy else None
 
     def due(self, now: float) -> float | None:
-        return self._listening.due
+        dues = [self._listening.due]
+        if self._listening.room:
+            with self._lock:
+                dues += [job.created for job in self._queue if job.request.source.live and not job.cancelled]
+        return min((due for due in dues if due is not None), default=None)
 
     @property
     def punctual(self) -> bool:

@@ -47,8 +47,13 @@ class SttRuntime:
             progress=progress,
         )
         self._seconds: WeakKeyDictionary[Job[Request], float] = WeakKeyDictionary()
-        stepper = ListeningStepper(self._passes, self.lm, self.timing, self.pieces)
-        self.lane = ListeningLane(model.name, stepper, kind=model.kind, queue_limit=settings["queue"])
+        self._stepper = ListeningStepper(self._passes, self.lm, self.timing, self.pieces)
+        self.lane = ListeningLane(model.name, self._stepper, kind=model.kind, queue_limit=settings["queue"])
+
+    @property
+    def room(self) -> bool:
+        """Whether a stream could be heard beside those that are."""
+        return self._stepper.room
 
     def transcribe(self, recording: Whole, *, logprobs: bool) -> Job[Request]:
         """Queue a recording; the job's events are `Delta`s and its result is a `Transcript`. Raises what `Lane.submit`

@@ -216,6 +216,20 @@ def test_no_seat_no_turn() -> None:
     assert second.end is End.DONE
 
 
+def test_a_live_stream_is_due_when_it_comes_and_a_seat_is_free() -> None:
+    rig = Rig(slots=1)
+    rig.recording().cancel()
+    waiting = rig.recording()
+    assert rig.lane.due(0) is None
+    waiting.cancel()
+    rig.until_idle()
+    first, _ = rig.live()
+    assert rig.lane.due(0) == first.created
+    rig.lane.run(0)
+    rig.live()
+    assert rig.lane.due(0) is None, "no seat is free"
+
+
 def test_damaged_numbers_fail_their_stream_alone() -> None:
     rig = Rig()
     bad, good = rig.recording(), rig.recording()

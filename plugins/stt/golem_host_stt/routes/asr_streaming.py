@@ -7,6 +7,7 @@ end.
 from __future__ import annotations
 
 import asyncio
+import time
 from collections import deque
 from contextlib import suppress
 from typing import TYPE_CHECKING, Any, cast
@@ -33,7 +34,9 @@ if TYPE_CHECKING:
     from golem_host_stt.streams import Live
 
 SEAT_SECONDS = 2.0
-"""How long a client waits for a stream to become free."""
+"""How long a client waits for a stream to become free, and ..."""
+BUSY_SECONDS = 20.0
+"""... for one that is free, until the device comes round to it."""
 
 
 async def asr_streaming(socket: WebSocket[Any, Any, Any], host: Host) -> None:
@@ -84,12 +87,14 @@ class _Stream:
         self._note.extra["s of audio"] = round(self._audio.received / SAMPLE_RATE, 1)
 
     async def _wait_for_seat(self) -> None:
-        for _ in range(int(SEAT_SECONDS / 0.02)):
-            if self._job.started is not None or self._job.end is not None:
-                break
+        begun = time.monotonic()
+        while self._job.started is None and self._job.end is None:
+            waited = time.monotonic() - begun
+            if waited > SEAT_SECONDS and not self._runtime.room:
+                raise Unavailable("no free channels")
+            if waited > BUSY_SECONDS:
+                raise Unavailable("the device is busy")
             await asyncio.sleep(0.02)
-        else:
-            raise Unavailable("no free channels")
         await self._send("Ready")
 
     async def _listen(self) -> None:
