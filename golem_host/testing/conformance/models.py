@@ -204,7 +204,9 @@ def _raising_loads(models: list[Model], folder: Path) -> Iterator[bool]:
 @contextmanager
 def _half_files(models: list[Model], folder: Path) -> Iterator[bool]:
     """The largest file of each model cut in half, in its place; whether there are such files, made for this test."""
-    files = {path for path in map(_largest, models) if path is not None and path.is_relative_to(folder)}
+    files = {
+        path for path in map(_largest, models) if path is not None and path.resolve().is_relative_to(folder.resolve())
+    }
     for path in files:
         kept = path.with_name(f"{path.name}.whole")
         os.replace(path, kept)  # mappings of it stay valid

@@ -12,7 +12,7 @@ from typing import Any, ClassVar, NoReturn
 import httpx
 import pytest
 
-from golem_host.api import Host, Job, Lane, Model, PluginSet, Route
+from golem_host.api import Host, Job, Lane, Model, OperatorError, PluginSet, Route
 from golem_host.app import build_app
 from golem_host.config import CORE, resolve
 from golem_host.plugins import load
@@ -247,10 +247,14 @@ class Subject:
         texts = {
             name.replace("_", "-"): [value] if isinstance(value, str) else list(value) for name, value in given.items()
         }
-        settings = resolve([*CORE, *plugins.settings()], texts, {}, None)
         with recording() as records:
-            host = Host(settings, plugins)
-            await host.start()
+            host = await _started(plugins, texts)
+            if isinstance(host, OperatorError):
+                fail(
+                    f"no host starts with plugin {self.plugin}: {host}\nThe flags it needs, and a tiny model of its "
+                    "own, come from `settings(self, folder)` of a class that inherits from PluginConformance; for "
+                    '--golem-plugin the plugin\'s module names it: GOLEM_HOST_CONFORMANCE = "package.module:Class".'
+                )
             served = Served(self, host, records)
             try:
                 yield served
@@ -281,6 +285,16 @@ class Subject:
         if self.samples:
             return list(self.samples)
         return [Sample("GET", route.path) for route in self.routes() if route.method == "GET" and "{" not in route.path]
+
+
+async def _started(plugins: PluginSet, flags: Mapping[str, Sequence[str]]) -> Host | OperatorError:
+    """A host, or why there is none with these flags."""
+    try:
+        host = Host(resolve([*CORE, *plugins.settings()], flags, {}, None), plugins)
+        await host.start()
+        return host
+    except OperatorError as error:
+        return error
 
 
 def _matches(pattern: str, path: str) -> bool:
