@@ -166,7 +166,10 @@ def enlarging(height: int, width: int) -> NDArray[np.int32]:
 def decode(backend: Any, w: Mapping[str, Tensor], latent: Floats) -> Generator[None, None, Floats]:
     """(8 height, 8 width, 3), about -1 to 1, of a latent (16, height, width) as the diffusion model has it."""
     height, width = latent.shape[1:]
-    program = compiled(backend, decoding(w, height, width))
+    recording = decoding(w, height, width)
+    yield  # recording and compiling take as long as a slice
+    program = compiled(backend, recording)
+    yield
     z = latent * STD[:, None, None] + MEAN[:, None, None]
     program.inputs["z"][:] = z.reshape(LATENT_CHANNELS, -1).T
     for level in range(3):
