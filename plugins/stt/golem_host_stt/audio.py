@@ -19,13 +19,15 @@ LOUDEST = 1e6
 """Of samples, where full scale is 1: what lies beyond is no sound, and could overflow."""
 RATES = (1000, 768_000)
 _BLOCK = 1 << 16
-"""Frames that are decoded at a time."""
+"""Samples that are decoded at a time, those of all channels together (libsndfile takes up to 1024 channels)."""
 
 Samples = NDArray[np.float32]
 
 
 def decode(raw: bytes) -> Samples:
-    """The first channel of a WAV, FLAC, MP3, OGG or other file that libsndfile reads, resampled to 24 kHz.
+    """A WAV, FLAC, MP3, OGG or other file that libsndfile reads: the mean of its channels, resampled to 24 kHz.
+
+    The mean, because people record the two ends of a call on a channel each.
 
     Raises BadRequest, which names the field `file`, for what is none, is cut short, holds no sound, or is too short or
     too long. Takes about a second for an hour: not for the event loop.
@@ -61,18 +63,17 @@ def _resampled(file: soundfile.SoundFile) -> Samples:
         raise _too_long()
     stream = None if rate == SAMPLE_RATE else soxr.ResampleStream(rate, SAMPLE_RATE, 1, dtype="float32")
     parts: list[Samples] = []
-    count = 0
+    count, step = 0, _BLOCK // file.channels
     while True:
-        block = np.asarray(file.read(_BLOCK, dtype="float32", always_2d=True), np.float32)
+        block = np.asarray(file.read(step, dtype="float32", always_2d=True), np.float32)
         count += len(block)
         if count > MAX_SECONDS * rate:
             raise _too_long()
-        first = np.ascontiguousarray(block[:, 0])
-        problem = check_samples(first)
+        problem = check_samples(block)
         if problem:
             raise _refused(problem)
-        last = len(block) < _BLOCK
-        parts.append(first if stream is None else np.asarray(stream.resample_chunk(first, last=last), np.float32))
+        mono, last = block.mean(axis=1), len(block) < step
+        parts.append(mono if stream is None else np.asarray(stream.resample_chunk(mono, last=last), np.float32))
         if last:
             break
     # libsndfile counts what a WAV file really has; of others the header tells

@@ -61,9 +61,21 @@ def test_rates(rate: int) -> None:
     assert np.abs(found[500:-500] - TONE[500 : len(found) - 500]).max() < 1e-3
 
 
-def test_the_first_channel_is_heard() -> None:
-    both = np.stack([TONE, recording(1.0)], axis=1)
-    np.testing.assert_array_equal(decode(encoded(both)), TONE)
+def test_the_mean_of_channels_is_heard() -> None:
+    other = recording(1.0)
+    for rate in (24000, 16000):
+        both = decode(encoded(np.stack([TONE, other], axis=1), rate=rate))
+        np.testing.assert_array_equal(both, decode(encoded((TONE + other) / 2, rate=rate)))
+    np.testing.assert_array_equal(decode(encoded(np.stack([TONE] * 2, axis=1))), TONE)
+
+
+def test_many_channels_are_read_in_blocks() -> None:
+    np.testing.assert_allclose(decode(encoded(np.stack([TONE] * 1000, axis=1))), TONE, rtol=1e-5)  # the sum rounds
+
+
+def test_numbers_of_any_channel_are_looked_at() -> None:
+    with pytest.raises(BadRequest, match="no numbers"):
+        decode(encoded(np.stack([TONE, np.where(TONE > 0.3, np.inf, TONE)], axis=1)))
 
 
 def test_long_files_are_read_in_blocks() -> None:
