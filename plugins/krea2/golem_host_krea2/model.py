@@ -82,8 +82,12 @@ class Krea2Model(Model):
                 f"device {device.name} draws no pictures yet: it has no convolution of images, no attention over all "
                 "rows and no weights that take each other's place; start with --krea2-device cpu"
             )
-        # The first noise would import it otherwise, and an import holds every other thread up, live streams among them.
+        # The first picture would import them otherwise, and an import holds every other thread up, live streams among
+        # them.
         import torch  # noqa: F401
+        from PIL import Image
+
+        Image.preinit()
 
         opened = Opened(self._found, keep=bool(settings["krea2-keep"]))
         try:
