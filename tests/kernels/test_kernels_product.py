@@ -130,15 +130,15 @@ def test_rows_that_are_not_rounded(runner, make_weights, quantized, guarded, nam
     laid = np.zeros(runner.kernels.laid_bytes(weights.type, m, k) + 64, np.uint8)
     laid = laid[-laid.ctypes.data % 64 :]
     runner.run(Op.LAY, m, [laid, weights.packed], [k, weights.type])
+    alone = b""
     for count in (1, 11, rows):
         for is_laid, packed in enumerate((guarded(weights.packed), laid)):
             out = np.full((count, m), np.nan, np.float32)
             given = guarded(x[:count].copy())
             runner.run(Op.MATMUL, count, [out, given, packed, None], [m, k, weights.type, is_laid, 0, 1])
             assert (np.abs(out - expected[:count]) <= bound[:count]).all()
-            if count == 1:
-                alone = out
-            assert out[:1].tobytes() == alone.tobytes()
+            alone = alone or out[:1].tobytes()
+            assert out[:1].tobytes() == alone
 
 
 def test_quantized_types_need_rounded_rows(runner):
