@@ -27,9 +27,10 @@ from golem_host.devices.cpu import CpuBackend
 from golem_host.errors import ModelFileError
 from golem_host.kernels import library
 from golem_host.testing.tiny import ARCHITECTURES, tiny_gguf
-from golem_host.testing.tiny_encoder import tiny_bert_gguf, tiny_nomic_gguf
+from golem_host.testing.tiny_bert import tiny_bert_gguf
 from golem_host.testing.tiny_folded import fold
 from golem_host.testing.tiny_gemma4 import DENSE, MIXTURE
+from golem_host.testing.tiny_nomic_bert import tiny_nomic_gguf
 from golem_host.text import tokenizer_from_gguf
 from golem_host.weights import Gguf, open_gguf
 from golem_host_chat.families import family_of

@@ -20,6 +20,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 SCRIPTS = Path(__file__).parent / "oracle"
+ONE_THREAD = {"OMP_NUM_THREADS": "1", "MKL_NUM_THREADS": "1"}
+"""What they compute is small, and threads that wait for each other wait long where others want the cores, too."""
 
 
 class Oracle:
@@ -113,6 +115,7 @@ class Oracle:
         if script not in self._scripts:
             self._scripts[script] = subprocess.Popen(
                 [self._python, str(SCRIPTS / script)],
+                env={**os.environ, **ONE_THREAD},
                 stdin=subprocess.PIPE,
                 stdout=subprocess.PIPE,
                 stderr=self._log,

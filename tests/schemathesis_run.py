@@ -16,7 +16,7 @@ from pathlib import Path
 
 from golem_host.testing.command import Command
 from golem_host.testing.tiny import tiny_gguf
-from golem_host.testing.tiny_encoder import tiny_bert_gguf
+from golem_host.testing.tiny_bert import tiny_bert_gguf
 from golem_host.testing.tiny_krea2 import tiny_krea2_directory
 from golem_host.testing.tiny_stt import tiny_stt_directory
 

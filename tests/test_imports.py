@@ -12,7 +12,7 @@ from pathlib import Path
 import pytest
 
 from golem_host.testing.distributions import write_distribution
-from golem_host.testing.tiny_encoder import tiny_bert_directory, tiny_bert_gguf
+from golem_host.testing.tiny_bert import tiny_bert_directory, tiny_bert_gguf
 
 ROOT = Path(__file__).parents[1]
 HOST = ROOT / "golem_host"

@@ -26,8 +26,6 @@ from safetensors.torch import load_file
 from serving import serve
 from transformers.models.qwen3_vl.modeling_qwen3_vl import Qwen3VLTextConfig, Qwen3VLTextModel
 
-torch.set_num_threads(2)
-
 
 def weights(folder: Path) -> dict[str, torch.Tensor]:
     """Float tensors of the only file below a folder; float8 times its scale in bfloat16, as ComfyUI does."""

@@ -171,7 +171,7 @@ class Llama:
         path: str,
         *,
         context: int = 512,
-        threads: int = 2,
+        threads: int = 1,
         cache_type: int = F16,
         chunk: int = 512,
         repack: bool = False,

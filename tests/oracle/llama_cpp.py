@@ -1,7 +1,7 @@
 """llama.cpp as an oracle: answers JSON requests (serving.py), arrays in the npz file `output`.
 
 Run by the oracle interpreter (xllamacpp, numpy). Common members: `model` (path), `command`, and optionally `context`,
-`threads` (2), `cache` ("f16", "f32" or "q8_0", which wants `flash`), `turn` (true: a q8_0 cache holds heads of whole
+`threads` (1), `cache` ("f16", "f32" or "q8_0", which wants `flash`), `turn` (true: a q8_0 cache holds heads of whole
 64s turned by a Hadamard matrix), `chunk` (tokens of one physical batch), `repack` and `flash` (false: weights as
 stored, flash attention off).
 
@@ -32,7 +32,7 @@ def open_model(request: dict[str, Any], tokens: int, watch: tuple[str, ...] = ()
     return Llama(
         request["model"],
         context=request.get("context", tokens),
-        threads=request.get("threads", 2),
+        threads=request.get("threads", 1),
         cache_type={"f16": F16, "f32": F32, "q8_0": Q8_0}[request.get("cache", "f16")],
         chunk=request.get("chunk", 512),
         repack=request.get("repack", False),

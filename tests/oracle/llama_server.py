@@ -1,7 +1,7 @@
 """llama.cpp's HTTP server in a process of its own, until stdin ends: python llama_server.py '{"model": "FILE.gguf",
 ...}'
 
-Run by the oracle interpreter. Members: `model`, `slots` (1), `context` of all slots together (4096), `threads` (2),
+Run by the oracle interpreter. Members: `model`, `slots` (1), `context` of all slots together (4096), `threads` (1),
 `flash` (null: as llama.cpp decides), `repack` (true), `embeddings` (0: none; else tokens of a batch). The address it
 answers at is the only line on stdout. What it serves: /completion, /v1/chat/completions, /apply-template, /tokenize,
 /v1/embeddings and the rest of llama-server's routes.
@@ -24,7 +24,7 @@ def main() -> None:
     params.model.path = request["model"]
     params.n_parallel = request.get("slots", 1)
     params.n_ctx = request.get("context", 4096)
-    params.cpuparams.n_threads = params.cpuparams_batch.n_threads = request.get("threads", 2)
+    params.cpuparams.n_threads = params.cpuparams_batch.n_threads = request.get("threads", 1)
     params.no_extra_bufts = not request.get("repack", True)
     params.fit_params = False
     params.cache_ram_mib = 0  # as this host's in benchmarks

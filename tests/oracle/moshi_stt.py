@@ -1,8 +1,8 @@
 """moshi's speech to text as an oracle: answers JSON requests (serving.py), arrays in the npz file `output`.
 
 Run by the oracle interpreter (moshi, torch). Members: `model` (a checkpoint directory), `pcm` (base64 of float32
-samples at 24 kHz: whole frames of 1920, padding included), `threads`, `dtype` of the language model (float32 if left
-out). The codec streams frame by frame; the language model hears the beginning, then every frame, as in
+samples at 24 kHz: whole frames of 1920, padding included), `threads` (1), `dtype` of the language model (float32 if
+left out). The codec streams frame by frame; the language model hears the beginning, then every frame, as in
 `moshi.run_inference`.
 
 -> npz `codes` (frames, levels), `tokens` (frames + 1,) with that of the beginning, `pauses` (frames + 1, heads) where
@@ -59,7 +59,7 @@ OTHERS = (
 
 
 def answer(request: dict[str, Any]) -> dict[str, Any]:
-    torch.set_num_threads(request.get("threads", 2))
+    torch.set_num_threads(request.get("threads", 1))
     mimi, lm, tokenizer, config = load(Path(request["model"]), getattr(torch, request.get("dtype", "float32")))
     pcm = np.frombuffer(base64.b64decode(request["pcm"]), np.float32).reshape(-1, FRAME)
     generate = LMGen(lm, use_sampling=False, **config.get("lm_gen_config", {}))

@@ -271,7 +271,6 @@ def answer(request: dict[str, Any]) -> dict[str, Any]:
 
 
 if __name__ == "__main__":
-    torch.set_num_threads(2)
     for _, model_class in CLASSES.values():
         sys.modules[model_class.__module__].eager_attention_forward = attend
     serve(answer)

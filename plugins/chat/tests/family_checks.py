@@ -90,21 +90,22 @@ def check_tokens(path: Path, oracle: Oracle) -> None:
             assert [tokenizer.encode(text, add_special=special, parse_special=special) for text in TEXTS] == expected
 
 
-def complete(path: Path, prompts: list[list[int]], count: int, backend: CpuBackend) -> list[Completion]:
-    """Greedy answers of the whole engine, one prompt after the other."""
+def complete(
+    path: Path, prompts: list[list[int]], count: int, backend: CpuBackend, *, slots: int = 1
+) -> list[Completion]:
+    """Greedy answers of the whole engine, `slots` prompts at a time."""
     with open_gguf(path) as gguf:
         tokenizer = tokenizer_from_gguf(gguf)
-        passes = Passes(family_of(gguf), backend, slots=1, context=256, tokens=len(tokenizer.vocab))
+        passes = Passes(family_of(gguf), backend, slots=slots, context=256, tokens=len(tokenizer.vocab))
         lane = StepwiseLane("test", ChatStepper(passes, tokenizer), kind="chat")
-        answers: list[Completion] = []
-        for prompt in prompts:
-            job = Job(Generation(prompt=prompt, params=SamplingParams(temperature=0.0), max_tokens=count))
+        params = SamplingParams(temperature=0.0)
+        jobs = [Job(Generation(prompt=prompt, params=params, max_tokens=count)) for prompt in prompts]
+        for job in jobs:
             lane.submit(job)
-            while lane.next_time(0.0) is not None:
-                lane.run(0.0)
-            assert job.error is None, job.error
-            answers.append(job.value)
-        return answers
+        while lane.next_time(0.0) is not None:
+            lane.run(0.0)
+        assert all(job.error is None for job in jobs), [job.error for job in jobs]
+        return [job.value for job in jobs]
 
 
 def check_greedy(path: Path, oracle: Oracle, backend: CpuBackend) -> None:
@@ -125,10 +126,11 @@ def truth(name: str, model: Path) -> dict[str, Any]:
 
 
 def check_recorded_greedy(recorded: dict[str, Any], model: Path, backend: CpuBackend) -> None:
-    """48 greedy tokens on a real file are llama.cpp's: the recorded prompts are those without a near tie."""
+    """48 greedy tokens on a real file, of all prompts at once, are llama.cpp's: the recorded prompts are those without
+    a near tie."""
     prompts = recorded["prompts"]
     assert len(prompts) >= 10 and min(min(prompt["gaps"]) for prompt in prompts) >= 0.05
-    answers = complete(model, [prompt["prompt"] for prompt in prompts], 48, backend)
+    answers = complete(model, [prompt["prompt"] for prompt in prompts], 48, backend, slots=len(prompts))
     parted = {
         prompt["text"]: (answer.text, prompt["answer"])
         for answer, prompt in zip(answers, prompts, strict=True)

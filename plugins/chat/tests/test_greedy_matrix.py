@@ -1,4 +1,8 @@
-"""Greedy answers of every family, with every common storage of weights, over real vocabularies, are llama.cpp's."""
+"""Greedy answers of every family, with every common storage of weights, over real vocabularies, are llama.cpp's.
+
+A vocabulary is whole with one family and storage, and with the others the part of it that `part_of` keeps: nothing of a
+layer depends on how many tokens there are, and what writes and reads a file does.
+"""
 
 from __future__ import annotations
 
@@ -16,7 +20,7 @@ from family_checks import complete
 from golem_host.devices.cpu import CpuBackend
 from golem_host.testing.tiny import tiny_gguf
 from golem_host.testing.tiny_gemma4 import DENSE, MIXTURE, Gemma4Shape
-from golem_host.testing.tiny_vocab import Vocabulary
+from golem_host.testing.tiny_vocab import NORMAL, Vocabulary
 from golem_host.text.tokenizer import tokenizer_from_gguf
 from golem_host.weights.gguf import open_gguf
 from oracle_client import Oracle
@@ -56,6 +60,11 @@ FAMILIES: dict[str, tuple[str, str, dict[str, Any]]] = {
 }
 """Architecture, vocabulary of llama.cpp's tree (the nearest there is), further options of `tiny_gguf`."""
 
+WHOLE = {("llama", "Q4_0"), ("llama-3", "F16"), ("gemma4-12b", "Q4_K_M"), ("qwen2", "Q8_0"), ("qwen35", "Q6_K")}
+"""Families and types that have a whole vocabulary, each of them once."""
+KEPT = 4096
+"""Tokens that a part of a vocabulary begins with."""
+
 
 @cache
 def real_vocabulary(path: Path) -> Vocabulary:
@@ -73,6 +82,32 @@ def real_vocabulary(path: Path) -> Vocabulary:
                 name: value for name, value in keys.items() if isinstance(value, str | int | bool) and name != "model"
             },
         )
+
+
+@cache
+def part_of(path: Path) -> Vocabulary:
+    """The first tokens of the vocabulary of a GGUF file, special ones, single bytes and single characters, with what
+    merges into them: a vocabulary of its own, since merges come before those that build on them."""
+    whole = real_vocabulary(path)
+    kept = [
+        at
+        for at, (token, type) in enumerate(zip(whole.tokens, whole.types, strict=True))
+        if at < KEPT or type != NORMAL or len(token) == 1
+    ]
+    place = {old: new for new, old in enumerate(kept)}
+    tokens = [whole.tokens[at] for at in kept]
+    known = set(tokens)
+    merges = whole.merges and [
+        merge for merge in whole.merges if known.issuperset((*merge.split(" "), merge.replace(" ", "")))
+    ]
+    return replace(
+        whole,
+        tokens=tokens,
+        types=[whole.types[at] for at in kept],
+        scores=whole.scores and [whole.scores[at] for at in kept],
+        merges=merges,
+        keys={name: place[int(value)] if name.endswith("_token_id") else value for name, value in whole.keys.items()},
+    )
 
 
 def calm(tensors: dict[str, np.ndarray]) -> dict[str, Any]:
@@ -105,7 +140,8 @@ def test_greedy(
     tmp_path: Path, oracle: Oracle, kernels: CpuBackend, llama_source: Path, family: str, types: str
 ) -> None:
     architecture, vocabulary, options = FAMILIES[family]
-    words = real_vocabulary(llama_source / "models" / f"ggml-vocab-{vocabulary}.gguf")
+    vocabulary_of = real_vocabulary if (family, types) in WHOLE else part_of
+    words = vocabulary_of(llama_source / "models" / f"ggml-vocab-{vocabulary}.gguf")
     options = sizes(options, whole_blocks="K" in types) | TYPES[types]
     if "K" in types and "gemma4" in options:  # its rows have 64 values
         options["types"] = {"proj": "Q8_0", **options.get("types", {})}

@@ -17,7 +17,7 @@ from golem_host.host import Host
 from golem_host.lanes.oneshot import Part
 from golem_host.testing.fakes import FakeModel, FakePlugin, plugin_set
 from golem_host.testing.inprocess import running, settings_of
-from golem_host.testing.tiny_encoder import tiny_bert_directory
+from golem_host.testing.tiny_bert import tiny_bert_directory
 from golem_host_embed.checkpoint import open_checkpoint
 from golem_host_embed.model import EmbedModel
 from golem_host_embed.routes import ROUTES

@@ -17,7 +17,8 @@ from hypothesis import strategies as st
 from golem_host.api import ModelFileError
 from golem_host.testing.safetensors import safetensors_bytes
 from golem_host.testing.tiny import tiny_gguf
-from golem_host.testing.tiny_encoder import tiny_bert_directory, tiny_bert_gguf, tiny_nomic_gguf, word_pieces
+from golem_host.testing.tiny_bert import tiny_bert_directory, tiny_bert_gguf, word_pieces
+from golem_host.testing.tiny_nomic_bert import tiny_nomic_gguf
 from golem_host.weights.safetensors import open_safetensors
 from golem_host_embed.checkpoint import Gelu, Pooling, looks_like, open_checkpoint
 from golem_host_embed.passes import require_tensors

@@ -14,7 +14,8 @@ import openai
 import pytest
 
 from golem_host.testing.tiny import tiny_gguf
-from golem_host.testing.tiny_encoder import tiny_bert_directory, tiny_nomic_gguf
+from golem_host.testing.tiny_bert import tiny_bert_directory
+from golem_host.testing.tiny_nomic_bert import tiny_nomic_gguf
 from server_process import Clients, server
 
 TEXTS = ["the king", "queens and engines", "", "hello, world!", "search query: un" * 3]

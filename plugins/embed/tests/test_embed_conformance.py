@@ -5,7 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 
 from golem_host.testing.conformance import PluginConformance, Sample
-from golem_host.testing.tiny_encoder import tiny_bert_directory
+from golem_host.testing.tiny_bert import tiny_bert_directory
 
 
 class TestConformance(PluginConformance):

@@ -19,7 +19,8 @@ from golem_host.api import InternalError, Job, ModelFileError, RequestError, Ste
 from golem_host.devices.cpu import CpuBackend
 from golem_host.devices.device import Device
 from golem_host.testing.fakes import Script, ScriptStepper
-from golem_host.testing.tiny_encoder import tiny_bert_directory, tiny_bert_gguf, tiny_nomic_gguf
+from golem_host.testing.tiny_bert import tiny_bert_directory, tiny_bert_gguf
+from golem_host.testing.tiny_nomic_bert import tiny_nomic_gguf
 from golem_host.weights import open_safetensors
 from golem_host_embed.checkpoint import open_checkpoint
 from golem_host_embed.model import EmbedModel

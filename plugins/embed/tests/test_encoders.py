@@ -12,7 +12,8 @@ from encoder_checks import computed, cosines, passes_of, random_texts
 from golem_host.api import ModelFileError
 from golem_host.devices.cpu import CpuBackend
 from golem_host.kernels import library
-from golem_host.testing.tiny_encoder import tiny_bert_directory, tiny_bert_gguf, tiny_nomic_gguf, word_pieces
+from golem_host.testing.tiny_bert import tiny_bert_directory, tiny_bert_gguf, word_pieces
+from golem_host.testing.tiny_nomic_bert import tiny_nomic_gguf
 from golem_host_embed.checkpoint import open_checkpoint
 from golem_host_embed.passes import encoder_of
 from oracle_client import Oracle

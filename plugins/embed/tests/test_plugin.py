@@ -14,7 +14,8 @@ from golem_host.config import Settings
 from golem_host.http.models import shown
 from golem_host.testing.inprocess import settings_of
 from golem_host.testing.tiny import tiny_gguf
-from golem_host.testing.tiny_encoder import tiny_bert_directory, tiny_bert_gguf, tiny_nomic_gguf
+from golem_host.testing.tiny_bert import tiny_bert_directory, tiny_bert_gguf
+from golem_host.testing.tiny_nomic_bert import tiny_nomic_gguf
 from golem_host_embed import plugin
 from golem_host_embed.checkpoint import open_checkpoint
 from golem_host_embed.model import EmbedModel

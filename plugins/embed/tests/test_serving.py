@@ -15,7 +15,8 @@ from golem_host.host import Host
 from golem_host.plugins import load
 from golem_host.testing.inprocess import running, settings_of
 from golem_host.testing.safetensors import safetensors_bytes
-from golem_host.testing.tiny_encoder import tiny_bert_directory, tiny_bert_gguf, tiny_nomic_gguf, word_pieces
+from golem_host.testing.tiny_bert import tiny_bert_directory, tiny_bert_gguf, word_pieces
+from golem_host.testing.tiny_nomic_bert import tiny_nomic_gguf
 from golem_host.weights import open_safetensors
 
 Scenario = Callable[[Host, httpx.AsyncClient], Coroutine[Any, Any, None]]

@@ -10,7 +10,8 @@ import pytest
 
 from golem_host import bench as benching
 from golem_host import cli
-from golem_host.testing.tiny_encoder import tiny_bert_directory, tiny_nomic_gguf
+from golem_host.testing.tiny_bert import tiny_bert_directory
+from golem_host.testing.tiny_nomic_bert import tiny_nomic_gguf
 
 
 @pytest.mark.parametrize("classifier", [False, True])

@@ -1,5 +1,5 @@
-"""Tiny random encoders of true structure: BERT as a GGUF file and as a sentence-transformers directory with the same
-weights, and nomic-bert-moe as a GGUF file. llama.cpp and transformers load them too.
+"""Tiny random BERT of true structure, as a GGUF file and as a sentence-transformers directory with the same weights.
+llama.cpp and transformers load them too.
 
 Needs the `gguf` package and numpy (extra `test`); no torch.
 """
@@ -7,25 +7,26 @@ Needs the `gguf` package and numpy (extra `test`); no torch.
 from __future__ import annotations
 
 import json
-import math
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 
-from golem_host.testing.charsmap import charsmap
+from golem_host.testing.encoder_weights import (
+    ENDINGS,
+    LETTERS,
+    MARKS,
+    WORDS,
+    EncoderWeights,
+    Tensors,
+    encoder_keys,
+    encoder_tokenizer_keys,
+)
 from golem_host.testing.safetensors import safetensors_bytes
 from golem_host.testing.tiny import write_gguf
 
-Tensors = dict[str, NDArray[np.float32]]
-
 SPECIALS = ("[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]")
-LETTERS = "abcdefghijklmnopqrstuvwxyz0123456789"
-MARKS = ".,:;!?'\"()-_/"
-WORDS = ("the", "of", "and", "search", "query", "document", "hello", "world", "engine", "king", "queen", "un")
-ENDINGS = ("ing", "ed", "er", "es", "able", "ion")
 
 _HF_NAMES = {
     "token_embd": "embeddings.word_embeddings",
@@ -53,7 +54,7 @@ def word_pieces() -> list[str]:
 
 def bert_tensors(*, seed: int, layers: int, width: int, ff_width: int, context: int, classifier: bool) -> Tensors:
     """Float32 tensors by GGUF name; matrices are (out, in)."""
-    random = _Random(seed, width)
+    random = EncoderWeights(seed, width)
     tensors = {
         "token_embd.weight": random.matrix(len(word_pieces()), width),
         "position_embd.weight": random.matrix(context, width, 0.5),
@@ -94,9 +95,9 @@ def tiny_bert_gguf(
     tensors = bert_tensors(
         seed=seed, layers=layers, width=width, ff_width=ff_width, context=context, classifier=pooling == 4
     )
-    keys = _encoder_keys("bert", layers, width, ff_width, heads, context, pooling, 1e-12)
+    keys = encoder_keys("bert", layers, width, ff_width, heads, context, pooling, 1e-12)
     pieces = word_pieces()
-    keys |= _tokenizer_keys(
+    keys |= encoder_tokenizer_keys(
         model="bert",
         pre="default",
         tokens=[
@@ -174,127 +175,6 @@ def tiny_bert_directory(
     flags = {f"pooling_mode_{flag}": mode == pooling for mode, flag in modes.items()}
     _write(folder / "1_Pooling" / "config.json", {"word_embedding_dimension": width, **flags})
     return folder
-
-
-def tiny_nomic_gguf(
-    path: str | Path,
-    *,
-    seed: int = 0,
-    layers: int = 4,
-    width: int = 64,
-    ff_width: int = 96,
-    heads: int = 4,
-    experts: int = 8,
-    experts_used: int = 2,
-    context: int = 128,
-    pooling: int | None = 1,
-    quantization: str = "F32",
-    types: Mapping[str, str] | None = None,
-    metadata: Mapping[str, Any] | None = None,
-) -> Path:
-    """A `nomic-bert-moe` file: every second layer is a mixture, the tokenizer Unigram with a character map."""
-    random = _Random(seed, width)
-    tokens, scores, kinds = _unigram_pieces()
-    tensors: Tensors = {
-        "token_embd.weight": random.matrix(len(tokens), width),
-        "token_types.weight": random.matrix(1, width, 0.5),
-        **random.norm("token_embd_norm"),
-    }
-    for layer in range(layers):
-        name = f"blk.{layer}"
-        tensors |= random.linear(f"{name}.attn_qkv", 3 * width, width)
-        tensors |= random.linear(f"{name}.attn_output", width, width)
-        tensors |= random.norm(f"{name}.attn_output_norm")
-        if layer % 2:
-            tensors[f"{name}.ffn_gate_inp.weight"] = random.matrix(experts, width, 2.0)
-            tensors[f"{name}.ffn_up_exps.weight"] = random.stack(experts, ff_width, width)
-            tensors[f"{name}.ffn_down_exps.weight"] = random.stack(experts, width, ff_width)
-        else:
-            tensors |= random.linear(f"{name}.ffn_up", ff_width, width)
-            tensors |= random.linear(f"{name}.ffn_down", width, ff_width)
-        tensors |= random.norm(f"{name}.layer_output_norm")
-    keys = _encoder_keys("nomic-bert-moe", layers, width, ff_width, heads, context, pooling, 1e-5)
-    keys |= {
-        "nomic-bert-moe.rope.freq_base": 10000.0,
-        "nomic-bert-moe.moe_every_n_layers": 2,
-        "nomic-bert-moe.expert_count": experts,
-        "nomic-bert-moe.expert_used_count": experts_used,
-    }
-    keys |= _tokenizer_keys(
-        model="t5",
-        pre="default",
-        tokens=tokens,
-        scores=scores,
-        token_type=kinds,
-        token_type_count=1,
-        add_space_prefix=True,
-        remove_extra_whitespaces=True,
-        precompiled_charsmap=charsmap({"\u2460": "1", "\u00e9": "e", "e\u0301": "e", "\t": " ", "\n": " "}),
-        bos_token_id=0,
-        padding_token_id=1,
-        eos_token_id=2,
-        seperator_token_id=2,
-        unknown_token_id=3,
-        add_bos_token=True,
-        add_eos_token=True,
-    )
-    small = {"token_types": "F32", **(types or {})}
-    return write_gguf(
-        Path(path), "nomic-bert-moe", keys | dict(metadata or {}), tensors, quantization, small, random=random.generator
-    )  # fmt: skip
-
-
-class _Random:
-    """Weights scaled so that every layer changes the rows and attention is neither flat nor stuck."""
-
-    def __init__(self, seed: int, width: int) -> None:
-        self.generator = np.random.default_rng(seed)
-        self._width = width
-
-    def matrix(self, rows: int, columns: int, gain: float = 1.0) -> NDArray[np.float32]:
-        return (self.generator.standard_normal((rows, columns)) * gain / math.sqrt(columns)).astype(np.float32)
-
-    def stack(self, count: int, rows: int, columns: int) -> NDArray[np.float32]:
-        return (self.generator.standard_normal((count, rows, columns)) * 2 / math.sqrt(columns)).astype(np.float32)
-
-    def linear(self, name: str, rows: int, columns: int) -> Tensors:
-        bias = (0.1 * self.generator.standard_normal(rows)).astype(np.float32)
-        return {f"{name}.weight": self.matrix(rows, columns, 1.5), f"{name}.bias": bias}
-
-    def norm(self, name: str) -> Tensors:
-        draw = self.generator.standard_normal
-        return {
-            f"{name}.weight": (1 + 0.2 * draw(self._width)).astype(np.float32),
-            f"{name}.bias": (0.1 * draw(self._width)).astype(np.float32),
-        }
-
-
-def _encoder_keys(
-    architecture: str, layers: int, width: int, ff_width: int, heads: int, context: int, pooling: int | None, eps: float
-) -> dict[str, Any]:
-    keys = {
-        "block_count": layers,
-        "context_length": context,
-        "embedding_length": width,
-        "feed_forward_length": ff_width,
-        "attention.head_count": heads,
-        "attention.layer_norm_epsilon": eps,
-        "attention.causal": False,
-        "pooling_type": pooling,
-    }
-    return {"general.name": f"tiny {architecture}"} | {f"{architecture}.{name}": value for name, value in keys.items()}
-
-
-def _tokenizer_keys(**keys: Any) -> dict[str, Any]:
-    return {f"tokenizer.ggml.{name}": value for name, value in keys.items()}
-
-
-def _unigram_pieces() -> tuple[list[str], list[float], list[int]]:
-    """Tokens, scores and types."""
-    heads = ["<s>", "<pad>", "</s>", "<unk>"]
-    pieces = ["\u2581", *(f"\u2581{word}" for word in WORDS), *ENDINGS, *LETTERS, *MARKS, "\u4f60", "\u597d"]
-    scores = [0.0] * 4 + [-2.0 - 0.25 * rank for rank in range(len(pieces))]
-    return [*heads, *pieces, "<mask>"], [*scores, 0.0], [3, 3, 3, 2, *[1] * len(pieces), 3]
 
 
 def _hf_name(name: str, prefix: str) -> str:
