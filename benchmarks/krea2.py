@@ -164,7 +164,7 @@ def _anonymous() -> int:
     return int(line.split()[1]) * 1024
 
 
-def _end(work: Generator[None, None, Any]) -> Any:
+def _end(work: Generator[None, float | None, Any]) -> Any:
     while True:
         try:
             next(work)

@@ -5,14 +5,15 @@ from __future__ import annotations
 import threading
 import time
 import weakref
+from itertools import pairwise
 
 import pytest
 
 from golem_host.devices.choice import FairShare
-from golem_host.devices.device import Device
+from golem_host.devices.device import Device, pass_seconds
 from golem_host.errors import RequestError
 from golem_host.lanes.job import Job
-from golem_host.lanes.lane import PASS_SECONDS, SHORT_PASS_SECONDS, Lane
+from golem_host.lanes.lane import BACKGROUND_SECONDS, LEAST_SECONDS, PASS_SECONDS, SHORT_PASS_SECONDS, Lane
 
 
 class Fixed(Lane):
@@ -208,3 +209,30 @@ def test_passes_are_short_beside_a_lane_with_deadlines(device: Device) -> None:
     other.submit(job := Job(1))
     wait_for(job)
     assert seen == [SHORT_PASS_SECONDS, PASS_SECONDS] and other.pass_seconds == PASS_SECONDS
+
+
+def test_beside_a_picture_a_conversations_tokens_come_at_half_their_rate_at_least() -> None:
+    """By a clock of its own: steps of a conversation, and passes of a lane that works in the background."""
+    talking, drawing, live = Fixed("talking"), Fixed("drawing", weight=0.5), Punctual("live", kind="test")
+    drawing.background = True
+    assert pass_seconds(drawing, [talking, live], lambda lane: True) == BACKGROUND_SECONDS
+    assert pass_seconds(drawing, [talking], lambda lane: True) == PASS_SECONDS
+    shares, now, step = FairShare(), 0.0, 0.005
+    for lane in (talking, drawing):
+        shares.add(lane)
+    tokens: list[float] = []
+    for _ in range(200):
+        lane, _ = shares.choose(now)
+        assert lane is not None
+        seconds = step if lane is talking else pass_seconds(drawing, [talking], shares.busy)
+        now += seconds
+        lane.count_pass(seconds, 1)
+        shares.charge(lane, seconds)
+        if lane is talking:
+            tokens.append(now)
+    assert drawing.passes > 50
+    # the very first pass knows of no other's
+    assert max(after - before for before, after in pairwise(tokens[2:])) <= 2 * step + 1e-9
+    talking.recent.append(1e-6)
+    assert pass_seconds(drawing, [talking], lambda lane: True) == LEAST_SECONDS
+    assert pass_seconds(drawing, [talking], lambda lane: False) == PASS_SECONDS

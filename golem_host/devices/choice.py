@@ -35,6 +35,10 @@ class FairShare:
         self._used.pop(lane, None)
         self._idle.discard(lane)
 
+    def busy(self, lane: Lane) -> bool:
+        """Whether the lane had work when it was last asked."""
+        return lane not in self._idle
+
     def charge(self, lane: Lane, seconds: float) -> None:
         """Account a pass."""
         if lane in self._used:

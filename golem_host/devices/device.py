@@ -6,18 +6,28 @@ import logging
 import threading
 import time
 from collections import deque
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from concurrent.futures import Future
 from typing import Any
 
 from golem_host.devices.choice import FairShare, PolicyError
 from golem_host.errors import DeviceFailed, RequestError
-from golem_host.lanes.lane import PASS_SECONDS, SHORT_PASS_SECONDS, Lane
+from golem_host.lanes.lane import BACKGROUND_SECONDS, LEAST_SECONDS, PASS_SECONDS, SHORT_PASS_SECONDS, Lane
 
 log = logging.getLogger("golem_host.devices")
 
 WIDEST_PASS = 512
 """Columns of the widest pass where a backend has no reason for another number (`widest_pass`)."""
+
+
+def pass_seconds(lane: Lane, others: Sequence[Lane], busy: Callable[[Lane], bool]) -> float:
+    """About how long the next pass of `lane` may take beside the device's other lanes, of which some are `busy`."""
+    punctual = any(other.punctual for other in others)
+    if not lane.background:
+        return SHORT_PASS_SECONDS if punctual else PASS_SECONDS
+    wanted = [BACKGROUND_SECONDS if punctual else PASS_SECONDS]
+    wanted += [min(other.recent) for other in others if other.recent and not other.background and busy(other)]
+    return max(LEAST_SECONDS, min(wanted))
 
 
 class Device:
@@ -149,8 +159,8 @@ class Device:
             future.set_exception(error)
 
     def _run(self, lane: Lane, now: float) -> None:
-        punctual = any(other.punctual for other in self._lanes if other is not lane)
-        lane.pass_seconds = SHORT_PASS_SECONDS if punctual else PASS_SECONDS
+        others = [other for other in self._lanes if other is not lane]
+        lane.pass_seconds = pass_seconds(lane, others, self._shares.busy)
         try:
             lane.run(now)
         except Exception as error:

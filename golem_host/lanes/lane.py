@@ -21,6 +21,12 @@ PASS_SECONDS = 0.1
 SHORT_PASS_SECONDS = 0.025
 """... and how long while another lane of the device has work with deadlines: a live stream's frame, which must be heard
 within 80 ms, waits for the pass that runs."""
+BACKGROUND_SECONDS = 0.01
+"""... and how long then those of a lane that works in the background, which nobody waits for that long."""
+LEAST_SECONDS = 0.002
+"""What a pass may take in any case."""
+RECENT = 8
+"""Passes of a lane, of which the shortest tells those that work in the background how long they may take."""
 
 
 def pass_failed(error: BaseException) -> RequestError:
@@ -44,6 +50,11 @@ class Lane(ABC):
         self.queue_limit = queue_limit
         self.failed: BaseException | None = None
         """Why this lane can no longer answer; health turns red with it."""
+        self.background = False
+        """Whether its work is long and nobody waits for a part of it (a picture): beside lanes that have work, its
+        passes are no longer than theirs, so that a conversation's tokens come at half their rate at least."""
+        self.recent: deque[float] = deque(maxlen=RECENT)
+        """Seconds that its last passes took."""
         self.passes = 0
         self.pass_seconds = PASS_SECONDS
         """About how long its next pass may take; the device says so."""
@@ -149,6 +160,7 @@ class Lane(ABC):
     def count_pass(self, seconds: float, requests: int) -> None:
         """A pass over that many requests has ended."""
         self.passes += 1
+        self.recent.append(seconds)
         self.tally.pass_seconds.observe(seconds)
         self.tally.pass_requests.observe(requests)
 

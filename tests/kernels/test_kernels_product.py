@@ -141,6 +141,28 @@ def test_rows_that_are_not_rounded(runner, make_weights, quantized, guarded, nam
             assert out[:1].tobytes() == alone
 
 
+def test_some_outputs(make_runner, weight_type, make_weights, rng):
+    """Those that are asked for have their bits, the others are left alone."""
+    m, k, rows = 419, 256, 130
+    weights = make_weights(rng, weight_type, m, k)
+    x = rng.standard_normal((rows, k)).astype(np.float32)
+    for threads in (1, 2):
+        runner = make_runner(threads)
+        expected = runner.product(weights, x)
+        activations = runner.activations(runner.kernels.act_kind(weights.type), x)
+        for first, count in ((0, 128), (256, 100), (384, 35)):
+            out = np.full((rows, m), np.nan, np.float32)
+            ints = [m, k, weights.type, 0, 0, 0, first, count]
+            runner.run(Op.MATMUL, rows, [out, activations, weights.packed, None], ints)
+            assert out[:, first : first + count].tobytes() == expected[:, first : first + count].tobytes()
+            assert np.isnan(out[:, :first]).all() and np.isnan(out[:, first + count :]).all()
+    for first, count in ((-128, 128), (0, m + 1), (384, 36), (0, -1)):
+        with pytest.raises(KernelError, match="size"):
+            runner.run(
+                Op.MATMUL, rows, [out, activations, weights.packed, None], [m, k, weights.type, 0, 0, 0, first, count]
+            )
+
+
 def test_quantized_types_need_rounded_rows(runner):
     with pytest.raises(KernelError, match="type"):
         runner.run(Op.MATMUL, 1, [np.zeros(4096, np.uint8)] * 3 + [None], [8, 32, 2, 0, 0, 1])

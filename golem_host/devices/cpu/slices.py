@@ -1,13 +1,16 @@
 """A replay in pieces of about a given time, for passes that would keep other lanes waiting: those of a picture.
 
 A command's rows do not depend on how many are computed at a time, so a long command is cut by its rows: each piece is
-the same command with its pointers moved on. The bits are those of a replay in one go.
+the same command with its pointers moved on. A product is cut by its outputs within blocks of rows, so that its weights,
+which may be hundreds of megabytes, are read once for each block. The bits are those of a replay in one go.
 """
 
 from __future__ import annotations
 
 import time
+from collections.abc import Mapping
 from dataclasses import dataclass
+from types import MappingProxyType
 from typing import TYPE_CHECKING, Any
 
 from golem_host.devices.cpu.lowering import Step
@@ -19,7 +22,13 @@ if TYPE_CHECKING:
     from golem_host.devices.cpu.program import Program
 
 GRAIN = 48
-"""Rows of a piece are a multiple of this where they can be: products take weights once for that many."""
+"""Rows of a piece are a multiple of this where they can be: attention lays its keys out once for that many."""
+LEAST = 12
+"""Rows of a piece of attention where GRAIN take too long."""
+BLOCK_ROWS = 480
+"""Rows of a product's piece."""
+OUTPUTS = 128
+"""Outputs of a product's piece are a multiple of this: whole tiles of every type."""
 
 _ROW_BY_ROW = {
     Kernel.ACT, Kernel.MATMUL, Kernel.RMS_NORM, Kernel.LAYER_NORM, Kernel.ROPE, Kernel.GATE, Kernel.ADD, Kernel.MUL,
@@ -29,26 +38,24 @@ _READ_WHOLE: dict[Kernel | None, set[int]] = {Kernel.SELECT: {1}, Kernel.FULL_AT
 """Pointers that every piece reads from the beginning."""
 _FIRST_ROW: dict[Kernel | None, int] = {Kernel.FULL_ATTN: 5, Kernel.CONV2D: 5}
 """The integer that says which row a piece begins at."""
+_WITH_NEXT, _FIRST_OUTPUT, _OUTPUTS = 4, 6, 7
+"""Integers of a product."""
 _LINE: dict[Kernel | None, int] = {Kernel.CONV2D: 2}
 """The integer that says of how many rows a piece is a multiple."""
 
 
 @dataclass
 class _Unit:
-    """Steps that run together: one, products of one input, or a torch twin (`commands` is None)."""
+    """A step; `commands` is None for a torch twin. `rate` is seconds per row, of products per row and output."""
 
-    steps: list[Step]
+    step: Step
     commands: Any
-    seconds_per_row: float = 0.0
+    rate: float = 0.0
 
     @property
-    def grain(self) -> int:
-        step = self.steps[0]
-        return GRAIN if step.kernel not in _LINE else step.ints[_LINE[step.kernel]]
-
-    @property
-    def cuttable(self) -> bool:
-        return self.commands is not None and all(step.kernel in _ROW_BY_ROW for step in self.steps)
+    def outputs(self) -> int:
+        """Of a product."""
+        return self.step.ints[0]
 
 
 class Slices:
@@ -59,6 +66,7 @@ class Slices:
         self._units = _units(program)
         self._at = 0
         self._row = 0
+        self._output = 0
 
     @property
     def done(self) -> bool:
@@ -74,54 +82,68 @@ class Slices:
 
     def _run_piece(self, until: float) -> None:
         unit = self._units[self._at]
-        begun = time.monotonic()
-        live = self._program.live_rows(unit.steps[0])
+        live = self._program.live_rows(unit.step)
         rows = live - self._row
         if unit.commands is None:
-            self._program.run_twin(unit.steps[0])
-        elif not unit.cuttable:
-            self._program.run_native(unit.commands, len(unit.steps))
+            self._program.run_twin(unit.step)
+        elif unit.step.kernel not in _ROW_BY_ROW:
+            self._program.run_native(unit.commands, 1)
+        elif rows and unit.step.kernel is Kernel.MATMUL:
+            rows = self._multiply(unit, min(rows, BLOCK_ROWS), until)
         elif rows:
-            rows = min(rows, self._fitting(unit, until - begun))
-            self._run_rows(unit, self._row, rows)
-            unit.seconds_per_row = (time.monotonic() - begun) / rows
+            begun = time.monotonic()
+            rows = min(rows, _rows_within(unit, until - begun))
+            self._run_rows(unit, rows)
+            unit.rate = (time.monotonic() - begun) / rows
         self._row += rows
         if self._row >= live:
             self._at, self._row = self._at + 1, 0
 
-    def _fitting(self, unit: _Unit, seconds: float) -> int:
-        """Rows that take about so long, as many as the first piece of a command when nothing is known of it."""
-        if not unit.seconds_per_row:
-            return unit.grain
-        return max(1, int(seconds / unit.seconds_per_row) // unit.grain) * unit.grain
+    def _multiply(self, unit: _Unit, rows: int, until: float) -> int:
+        """Some outputs of `rows` rows; how many rows are whole then."""
+        begun = time.monotonic()
+        fitting = int((until - begun) / (unit.rate * rows)) if unit.rate else 0
+        count = min(max(1, fitting // OUTPUTS) * OUTPUTS, unit.outputs - self._output)
+        self._run_rows(unit, rows, {_FIRST_OUTPUT: self._output, _OUTPUTS: count})
+        unit.rate = (time.monotonic() - begun) / (rows * count)
+        self._output += count
+        if self._output < unit.outputs:
+            return 0
+        self._output = 0
+        return rows
 
-    def _run_rows(self, unit: _Unit, first: int, rows: int) -> None:
-        ffi = self._program.ffi
-        count = len(unit.steps)
-        piece = ffi.new("golem_cmd[]", count)
-        ffi.memmove(piece, unit.commands, ffi.sizeof("golem_cmd") * count)
-        for command, step in zip(piece, unit.steps, strict=True):
-            command.axis, command.rows = -1, rows
-            whole = _READ_WHOLE.get(step.kernel, ())
-            for slot, pointer in enumerate(step.pointers):
-                if isinstance(pointer, Ref) and slot not in whole:
-                    command.p[slot] = ffi.cast("char *", command.p[slot]) + first * row_bytes(pointer)
-            if step.kernel in _FIRST_ROW:
-                command.i[_FIRST_ROW[step.kernel]] = first
-        self._program.run_native(piece, count)
+    def _run_rows(self, unit: _Unit, rows: int, ints: Mapping[int, int] = MappingProxyType({})) -> None:
+        ffi, step = self._program.ffi, unit.step
+        [command] = piece = ffi.new("golem_cmd[]", 1)
+        ffi.memmove(piece, unit.commands, ffi.sizeof("golem_cmd"))
+        command.axis, command.rows = -1, rows
+        whole = _READ_WHOLE.get(step.kernel, ())
+        for slot, pointer in enumerate(step.pointers):
+            if isinstance(pointer, Ref) and slot not in whole:
+                command.p[slot] = ffi.cast("char *", command.p[slot]) + self._row * row_bytes(pointer)
+        if step.kernel in _FIRST_ROW:
+            command.i[_FIRST_ROW[step.kernel]] = self._row
+        if step.kernel is Kernel.MATMUL:
+            command.i[_WITH_NEXT] = 0
+        for slot, value in ints.items():
+            command.i[slot] = value
+        self._program.run_native(piece, 1)
+
+
+def _rows_within(unit: _Unit, seconds: float) -> int:
+    """Rows that take about so long; as few as can be when nothing is known of the command."""
+    kernel = unit.step.kernel
+    least = unit.step.ints[_LINE[kernel]] if kernel in _LINE else LEAST if kernel is Kernel.FULL_ATTN else GRAIN
+    fitting = int(seconds / unit.rate) if unit.rate else 0
+    grain = GRAIN if least == LEAST and fitting >= GRAIN else least
+    return max(1, fitting // grain) * grain
 
 
 def _units(program: Program) -> list[_Unit]:
     units: list[_Unit] = []
     for stretch in program.stretches:
         if isinstance(stretch, Step):
-            units.append(_Unit([stretch], None))
-            continue
-        going_on = False
-        for at, step in enumerate(stretch.steps):
-            if going_on:
-                units[-1].steps.append(step)
-            else:
-                units.append(_Unit([step], stretch.commands + at))
-            going_on = step.with_next
+            units.append(_Unit(stretch, None))
+        else:
+            units += [_Unit(step, stretch.commands + at) for at, step in enumerate(stretch.steps)]
     return units

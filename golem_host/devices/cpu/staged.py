@@ -84,11 +84,13 @@ class StagedWeights:
             self._places[name][begin : begin + part.nbytes] = part.data
         drop_pages(part.data)
 
-    def copy(self, other: StagedWeights) -> None:
-        """Take over the values of another layer of the same shapes and types."""
-        self._memory[-self._memory.ctypes.data % ALIGNMENT :][: self.nbytes] = other._memory[
-            -other._memory.ctypes.data % ALIGNMENT :
-        ][: other.nbytes]
+    def copy(self, other: StagedWeights, begin: int, end: int) -> None:
+        """Take over bytes `begin` to `end` (at most `nbytes`) of another layer of the same shapes and types."""
+        self._whole[begin:end] = other._whole[begin:end]
+
+    @property
+    def _whole(self) -> NDArray[np.uint8]:
+        return self._memory[-self._memory.ctypes.data % ALIGNMENT :][: self.nbytes]
 
 
 def _row_bytes(tensor: Tensor) -> int:

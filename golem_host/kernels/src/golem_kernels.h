@@ -60,7 +60,8 @@ enum golem_op {
    * p: 0 out, 1 x (activation rows of golem_act_kind(type)), 2 W (rows packed as in a GGUF file, or re-laid), 3 bias f32[m] or NULL.
    * i: 0 m, 1 k, 2 ggml type, 3 one if W was re-laid by GOLEM_OP_LAY, else 0; the bits are the same, 4 one if the next command is
    * a MATMUL too and may run at the same time (neither reads what the other writes), 5 one if x is f32[R,k] that was not
-   * rounded to the type of W, which is F16 or BF16 then. When one of those that run together fails, none of them has run. */
+   * rounded to the type of W, which is F16 or BF16 then, 6 the first output to compute (a multiple of golem_tile_rows),
+   * 7 how many (0: all m). When one of those that run together fails, none of them has run. */
   GOLEM_OP_MATMUL = 3,
   /* out[R*inner,n] = x / sqrt(mean(x^2) + eps) * weight.  May work in place.
    * p: 0 out, 1 x, 2 weight f32[n] or NULL.  i: 0 n, 1 inner (norms per live row: heads, else 1).  f: 0 eps. */

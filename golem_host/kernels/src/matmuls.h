@@ -18,6 +18,7 @@ class Matmuls {
   struct Part {
     Product product;
     ProductFn fn;
+    int64_t begin, end;  // outputs
     int64_t align;
     bool floats;    // inputs are not quantized
     double row_ns;  // about how long an output takes one thread

@@ -42,11 +42,13 @@ int run_act(const Command &c) {
 
 int Matmuls::add(const Command &c) {
   const int64_t m = c.i(0), k = c.i(1), type = c.i(2), laid = c.i(3), unrounded = c.i(5);
+  const int64_t first = c.i(6), outputs = c.i(7) == 0 ? m : c.i(7);
   const BlockInfo info = block_info(type);
   if (!c.pointers(3)) return GOLEM_E_NULL;
   if (info.n == 0 || laid < 0 || laid > 1 || unrounded < 0 || unrounded > 1 || (unrounded == 1 && info.n != 1)) return GOLEM_E_TYPE;
   const int64_t x_bytes = golem_act_bytes(unrounded != 0 ? GOLEM_ACT_F32 : info.act, k);
   if (!sizes_fit(m, k) || k % info.n != 0 || x_bytes == 0) return GOLEM_E_SHAPE;
+  if (first < 0 || outputs < 0 || first > m - outputs || first % kernels().product_rows[type] != 0) return GOLEM_E_SHAPE;
   Part &part = parts_[count_];
   Product &product = part.product;
   product.w = c.in<uint8_t>(2);
@@ -58,6 +60,8 @@ int Matmuls::add(const Command &c) {
   product.rows = c.rows;
   product.m = m;
   product.k = k;
+  part.begin = first;
+  part.end = first + outputs;
   part.floats = info.n == 1;
   part.fn = unrounded != 0 ? kernels().unrounded[type] : kernels().product[type];
   part.align = kernels().product_rows[type] * (part.floats && c.rows > kManyRows ? kTilesTogether : 1);
@@ -103,16 +107,16 @@ void Matmuls::spread_inputs() {
 void Matmuls::run() {
   spread_inputs();
   double total = 0;
-  for (int i = 0; i < count_; i++) total += parts_[i].row_ns * static_cast<double>(parts_[i].product.m);
+  for (int i = 0; i < count_; i++) total += parts_[i].row_ns * static_cast<double>(parts_[i].end - parts_[i].begin);
   const double chunk_ns = Command::chunk_ns(total, pool_.threads());
   if (chunk_ns == 0) {
-    for (int i = 0; i < count_; i++) parts_[i].fn(parts_[i].product, 0, parts_[i].product.m);
+    for (int i = 0; i < count_; i++) parts_[i].fn(parts_[i].product, parts_[i].begin, parts_[i].end);
     return;
   }
   int64_t step[kMost], first[kMost + 1] = {0};  // of each part: outputs of a chunk, its first chunk
   int64_t blocks[kMost];                        // of rows, where the outputs are too few to be shared
   for (int i = 0; i < count_; i++) {
-    const int64_t m = parts_[i].product.m, align = parts_[i].align;
+    const int64_t m = parts_[i].end - parts_[i].begin, align = parts_[i].align;
     step[i] = (static_cast<int64_t>(chunk_ns / parts_[i].row_ns) + align) / align * align;
     const int64_t chunks = (m + step[i] - 1) / step[i];
     const bool few = parts_[i].floats && chunks < 2 * pool_.threads();
@@ -122,15 +126,15 @@ void Matmuls::run() {
   pool_.run(first[count_], [&](int64_t chunk) {
     int i = 0;
     while (chunk >= first[i + 1]) i++;
-    const int64_t at = chunk - first[i], begin = at / blocks[i] * step[i], m = parts_[i].product.m;
+    const int64_t at = chunk - first[i], begin = parts_[i].begin + at / blocks[i] * step[i];
     Product part = parts_[i].product;
     if (blocks[i] > 1) {
       const int64_t row = at % blocks[i] * kBlockRows;
       part.x += row * part.x_stride;
-      part.out += row * m;
+      part.out += row * part.m;
       part.rows = part.rows - row < kBlockRows ? part.rows - row : kBlockRows;
     }
-    parts_[i].fn(part, begin, begin + step[i] < m ? begin + step[i] : m);
+    parts_[i].fn(part, begin, std::min(begin + step[i], parts_[i].end));
   });
 }
 

@@ -22,7 +22,7 @@ PATCH_VALUES = LATENT_CHANNELS * PATCH * PATCH
 Floats = NDArray[np.float32]
 
 
-def fuse(backend: Any, file: File, hparams: DitHparams, taps: Floats) -> Generator[None, None, Floats]:
+def fuse(backend: Any, file: File, hparams: DitHparams, taps: Floats) -> Generator[None, float | None, Floats]:
     """(tokens, width) of the conditioning from the encoder's (tokens, taps, text width), once for each prompt."""
     tokens = len(taps)
     x = taps.reshape(tokens * hparams.taps, hparams.text.width)
@@ -49,7 +49,7 @@ def fuse(backend: Any, file: File, hparams: DitHparams, taps: Floats) -> Generat
 
 def embed_times(
     backend: Any, file: File, hparams: DitHparams, sigmas: Sequence[float]
-) -> Generator[None, None, tuple[Floats, Floats]]:
+) -> Generator[None, float | None, tuple[Floats, Floats]]:
     """For each time: (steps, width), which the last layer is modulated by, and (steps, 6, width) for the blocks."""
     half = hparams.time_dim // 2
     # In float32 throughout, as the reference: angles of up to 1,000 radians are rounded to 6e-5.
@@ -85,7 +85,7 @@ class Denoiser:
         self._last = Layer(backend, _last(hparams, height * width))
         self._lin = [file.floats(f"blocks.{n}.mod.lin", 6 * hparams.blocks.width) for n in range(hparams.layers)]
 
-    def prepare(self) -> Generator[None, None, None]:
+    def prepare(self) -> Generator[None, float | None, None]:
         """Bring what every step needs. To be done once."""
         yield from self._patches.bring(_patches_weights(self._file, self._hparams))
 
@@ -96,7 +96,7 @@ class Denoiser:
         t: Floats,
         modulation: Floats,
         progress: Callable[[float], None] = lambda share: None,
-    ) -> Generator[None, None, list[Floats]]:
+    ) -> Generator[None, float | None, list[Floats]]:
         """What the model says of `x` (patches, 64) under each conditioning, (patches, 64) each; yields after each piece
         of work. `t` (width,) and `modulation` (6, width) are those of the step; `progress` takes the share done.
         """
@@ -122,7 +122,7 @@ class Denoiser:
             found.append(self._last.output("x"))
         return found
 
-    def _keep(self, number: int, weights: LayerWeights) -> Generator[None, None, Any]:
+    def _keep(self, number: int, weights: LayerWeights) -> Generator[None, float | None, Any]:
         """A block's place in memory, filled when it is first asked for."""
         assert self._kept is not None
         if number not in self._kept:

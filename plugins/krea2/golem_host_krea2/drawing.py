@@ -20,7 +20,7 @@ Floats = NDArray[np.float32]
 Emit = Callable[[Preview], None]
 
 
-def draw(backend: Any, request: PictureRequest, emit: Emit) -> Generator[None, None, NDArray[np.uint8]]:
+def draw(backend: Any, request: PictureRequest, emit: Emit) -> Generator[None, float | None, NDArray[np.uint8]]:
     """uint8 (height, width, 3). Runs on the device thread; yields wherever others may have the device. `emit` gets
     previews.
 
@@ -41,14 +41,14 @@ def draw(backend: Any, request: PictureRequest, emit: Emit) -> Generator[None, N
     progress.stage = Stage.DECODING
     weights = yield from request.files.decoder.load()
 
-    def whole(latent: Floats) -> Generator[None, None, Floats]:
+    def whole(latent: Floats) -> Generator[None, float | None, Floats]:
         return decode(backend, weights, latent)
 
     picture = yield from (decode_tiled(whole, latent) if request.tiled else whole(latent))
     return pixels(picture)
 
 
-def _colours(backend: Any, request: PictureRequest) -> Generator[None, None, Floats | None]:
+def _colours(backend: Any, request: PictureRequest) -> Generator[None, float | None, Floats | None]:
     """What previews are made with, where there shall be any."""
     if not request.previews:
         return None
@@ -60,7 +60,7 @@ def _colours(backend: Any, request: PictureRequest) -> Generator[None, None, Flo
 
 def _sample(
     backend: Any, request: PictureRequest, conditionings: list[Floats], colours: Floats | None, emit: Emit
-) -> Generator[None, None, Floats]:
+) -> Generator[None, float | None, Floats]:
     """The latent after all of Euler's steps from noise."""
     files, progress = request.files, request.progress
     height, width = (side // dit.PATCH for side in request.latent)

@@ -74,7 +74,7 @@ def angles(count: int, dims: int) -> NDArray[np.float32]:
 
 def encode(
     backend: Any, file: File, hparams: EncoderHparams, taps: int, ids: Sequence[int], first: int
-) -> Generator[None, None, NDArray[np.float32]]:
+) -> Generator[None, float | None, NDArray[np.float32]]:
     """(tokens, taps, width): what enters the tapped layers at the tokens from `first` on. Yields between pieces."""
     layer = Layer(backend, recorder(hparams, len(ids)))
     x = file.table("embed_tokens.weight", hparams.vocabulary, hparams.blocks.width).rows(list(ids))

@@ -15,10 +15,10 @@ from golem_host.ops import Recording, Ref
 from golem_host.weights import GgmlType, Tensor
 from golem_host_krea2.files import Matrix
 
-PART_BYTES = 8 << 20
+PART_BYTES = 2 << 20
 """Of a file that are brought between two looks at who else wants the device."""
 SLICE_SECONDS = 0.03
-"""About how long a piece of a pass takes."""
+"""About how long a piece of a pass takes where nobody says."""
 
 Vectors = Mapping[str, NDArray[np.float32]]
 Record = Callable[[Recording, Mapping[str, Tensor]], Mapping[str, Ref]]
@@ -52,25 +52,29 @@ class Layer:
         self._staged: Any = None
         self._program: Any = None
 
-    def bring(self, weights: LayerWeights, kept: Any = None) -> Generator[None, None, None]:
+    def bring(self, weights: LayerWeights, kept: Any = None) -> Generator[None, float | None, None]:
         """Bring a layer's values, or copy them from where they are `kept` in memory."""
         self._prepare(weights)
         if kept is not None:
-            self._staged.copy(kept)
+            for begin in range(0, self._staged.nbytes, PART_BYTES):
+                self._staged.copy(kept, begin, begin + PART_BYTES)
+                yield
         else:
             yield from fill(self._staged, weights.matrices)
         for name, values in weights.vectors.items():
             self._staged.put(name, values)
         yield
 
-    def run(self, inputs: Mapping[str, NDArray[Any]], live: Mapping[str, int]) -> Generator[None, None, None]:
-        """The pass over `inputs`; `output` reads what it gave."""
+    def run(self, inputs: Mapping[str, NDArray[Any]], live: Mapping[str, int]) -> Generator[None, float | None, None]:
+        """The pass over `inputs`; `output` reads what it gave. What is sent at a `yield` is how many seconds the next
+        piece may take.
+        """
         for name, values in inputs.items():
             self._program.inputs[name][: len(values)] = values
         slices = self._program.slices(live)
         while not slices.done:
-            slices.advance(SLICE_SECONDS)
-            yield
+            seconds = yield
+            slices.advance(SLICE_SECONDS if seconds is None else seconds)
 
     def output(self, name: str) -> NDArray[np.float32]:
         """A copy of an output's rows."""
@@ -103,7 +107,7 @@ def compiled(backend: Any, recording: Recording) -> Any:
     return program
 
 
-def fill(staged: Any, matrices: Mapping[str, Matrix]) -> Generator[None, None, None]:
+def fill(staged: Any, matrices: Mapping[str, Matrix]) -> Generator[None, float | None, None]:
     """Bring matrices into staged memory, part by part."""
     for name, matrix in matrices.items():
         step = staged.part_rows(name, PART_BYTES)

@@ -19,7 +19,7 @@ SIDE = 16
 Floats = NDArray[np.float32]
 
 
-def fit(backend: Any, weights: Mapping[str, Tensor]) -> Generator[None, None, Floats]:
+def fit(backend: Any, weights: Mapping[str, Tensor]) -> Generator[None, float | None, Floats]:
     """(17, 3): the colour of a latent's pixels from its 16 channels and one, least squares over decoded noise."""
     latent = np.random.default_rng(0).standard_normal((LATENT_CHANNELS, SIDE, SIDE), np.float32)
     picture = yield from decode(backend, weights, latent)

@@ -51,13 +51,12 @@ class Krea2Runtime:
         self.name = model.name
         self.board = Board()
         self._digest(files, progress)
-        self.lane = StepwiseLane(
-            model.name,
-            PictureStepper(device.backend),
-            kind=model.kind,
-            weight=WEIGHT,
-            queue_limit=settings["queue"],
+        stepper = PictureStepper(device.backend)
+        self.lane = lane = StepwiseLane(
+            model.name, stepper, kind=model.kind, weight=WEIGHT, queue_limit=settings["queue"]
         )
+        lane.background = True
+        stepper.pass_seconds = lambda: lane.pass_seconds
 
     def request(
         self, prompt: str, negative: str | None, *, seed: int, width: int, height: int, **fields: Any

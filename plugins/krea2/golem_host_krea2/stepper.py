@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import logging
 import time
-from collections.abc import Generator
+from collections.abc import Callable, Generator
 from typing import Any
 
 from golem_host.api import InternalError, Job, ModelFileError, RequestError
@@ -19,11 +19,15 @@ log = logging.getLogger("golem_host.krea2")
 class PictureStepper:
     """Every method runs on the device thread."""
 
-    def __init__(self, backend: Any) -> None:
+    def __init__(self, backend: Any, clock: Callable[[], float] = time.monotonic) -> None:
         self._backend = backend
+        self._clock = clock
+        self.pass_seconds: Callable[[], float] = lambda: SLICE_SECONDS
+        """How long the next pass may take; the lane says so."""
         self._job: Job[PictureRequest] | None = None
-        self._drawing: Generator[None, None, Any] | None = None
+        self._drawing: Generator[None, float | None, Any] | None = None
         self._bar: Bar | None = None
+        self._begun = False
 
     def admit(self, job: Job[PictureRequest]) -> bool:
         if self._job is not None:
@@ -31,16 +35,20 @@ class PictureStepper:
         self._job = job
         self._drawing = draw(self._backend, job.request, job.emit)
         self._bar = Bar(job.request)
+        self._begun = False
         return True
 
     def step(self) -> str:
-        """Go on for about a slice."""
+        """Go on for about a slice, by one piece at least."""
         assert self._job is not None and self._drawing is not None and self._bar is not None
         progress = self._job.request.progress
-        until = time.monotonic() + SLICE_SECONDS
+        until = self._clock() + min(SLICE_SECONDS, self.pass_seconds())
         try:
-            while time.monotonic() < until:
+            if not self._begun:
+                self._begun = True
                 next(self._drawing)
+            while (left := until - self._clock()) > 0:
+                self._drawing.send(left)
         except StopIteration as done:
             job = self._job
             self._free(Stage.DONE)

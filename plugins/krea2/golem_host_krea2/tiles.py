@@ -41,8 +41,8 @@ def ramp(pixels: int) -> Floats:
 
 
 def decode_tiled(
-    decode: Callable[[Floats], Generator[None, None, Floats]], latent: Floats
-) -> Generator[None, None, Floats]:
+    decode: Callable[[Floats], Generator[None, float | None, Floats]], latent: Floats
+) -> Generator[None, float | None, Floats]:
     """What `decode` gives of each tile of a latent (16, height, width), put together."""
     height, width = latent.shape[1:]
     total = np.zeros((SCALE * height, SCALE * width, 3), np.float32)

@@ -89,7 +89,7 @@ class Decoder:
     def weight_bytes(self) -> int:
         return 4 * sum(map(math.prod, self.shapes.values()))
 
-    def load(self) -> Generator[None, None, dict[str, Tensor]]:
+    def load(self) -> Generator[None, float | None, dict[str, Tensor]]:
         """The weights in float32, as operations take them."""
         found: dict[str, Tensor] = {}
         for name, shape in self.shapes.items():
@@ -163,7 +163,7 @@ def enlarging(height: int, width: int) -> NDArray[np.int32]:
     return (lines[:, None] * width + columns).astype(np.int32).reshape(-1)
 
 
-def decode(backend: Any, w: Mapping[str, Tensor], latent: Floats) -> Generator[None, None, Floats]:
+def decode(backend: Any, w: Mapping[str, Tensor], latent: Floats) -> Generator[None, float | None, Floats]:
     """(8 height, 8 width, 3), about -1 to 1, of a latent (16, height, width) as the diffusion model has it."""
     height, width = latent.shape[1:]
     recording = decoding(w, height, width)

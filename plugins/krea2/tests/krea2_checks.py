@@ -49,7 +49,7 @@ def pixels_of(answer: dict[str, Any]) -> NDArray[np.uint8]:
     return np.asarray(opened(answer["data"][0]["b64_json"]))
 
 
-def result(work: Generator[None, None, Value]) -> Value:
+def result(work: Generator[None, float | None, Value]) -> Value:
     """What a generator of pieces of work gives at its end."""
     while True:
         try:
