@@ -174,7 +174,7 @@ def _end(work: Generator[None, float | None, Any]) -> Any:
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--rounds", type=int, default=3)
+    parser.add_argument("--rounds", type=int, default=2)
     parser.add_argument("--threads", type=int, default=2)
     parser.add_argument("--decode-side", type=int, default=DECODE_SIDE, help="pixels of a side of what is decoded")
     parser.add_argument("--folder", type=Path, default=cache_folder() / "shapes", help="where files are made and kept")

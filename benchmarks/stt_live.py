@@ -1,9 +1,9 @@
 """A live stream beside conversations and pictures that are drawn without end: python benchmarks/stt_live.py CHAT.gguf
 
-Serves the chat model, a tiny speech-to-text checkpoint and a tiny Krea 2 on one device, sends a frame of 80 ms every
-80 ms for a minute, and tells how long each took from being sent whole to being told of: the deadline is the next frame,
-80 ms. What else the machine does counts too: the share of time that the host's threads were ready to run and had no
-core is told beside.
+Serves the chat model, a tiny speech-to-text checkpoint and a tiny Krea 2 on one device. Tells how far apart the tokens
+of one client come, without and with pictures; then sends a frame of 80 ms every 80 ms for a minute, and tells how long
+each took from being sent whole to being told of: the deadline is the next frame, 80 ms. What else the machine does
+counts too: the share of time that the host's threads were ready to run and had no core is told beside.
 """
 
 from __future__ import annotations
@@ -18,6 +18,7 @@ import tempfile
 import threading
 import time
 import urllib.request
+from itertools import pairwise
 from pathlib import Path
 from typing import Any
 
@@ -28,6 +29,42 @@ from golem_host.testing.tiny_krea2 import tiny_krea2_directory
 from golem_host.testing.tiny_stt import tiny_stt_directory
 
 FRAME_SECONDS = 0.08
+
+
+def intervals(url: str, seconds: float) -> list[float]:
+    """Seconds between the tokens of streamed answers of a client."""
+    found: list[float] = []
+    until = time.perf_counter() + seconds
+    body = {"model": "talker", "messages": [{"role": "user", "content": "x"}], "max_tokens": 200, "ignore_eos": True}
+    request = urllib.request.Request(
+        f"{url}/v1/chat/completions",
+        json.dumps({**body, "stream": True}).encode(),
+        {"Content-Type": "application/json"},
+    )
+    while time.perf_counter() < until:
+        with urllib.request.urlopen(request) as answer:
+            came = [time.perf_counter() for line in answer if line.startswith(b"data: {")]
+        found += [after - before for before, after in pairwise(came[1:])]  # the first tells who speaks
+    return found
+
+
+def talk_beside_pictures(url: str, seconds: float) -> str:
+    """A client's tokens without and with a picture that is drawn."""
+    alone = intervals(url, seconds)
+    stop = threading.Event()
+    painting = threading.Thread(target=paint, args=(url, stop))
+    painting.start()
+    beside = intervals(url, seconds)
+    stop.set()
+    painting.join()
+    means, tails = (
+        [1e3 * measure(each) for each in (alone, beside)]
+        for measure in (statistics.mean, lambda each: statistics.quantiles(each, n=100)[-1])
+    )
+    return (
+        f"tokens every {means[0]:.1f} ms, beside pictures every {means[1]:.1f} ms ({means[1] / means[0]:.2f} times); "
+        f"99th of 100 after {tails[0]:.1f} and {tails[1]:.1f} ms"
+    )
 
 
 def converse(url: str, stop: threading.Event) -> None:
@@ -97,6 +134,7 @@ def main() -> None:
         with subprocess.Popen(command, stdout=subprocess.PIPE, text=True) as host:
             assert host.stdout is not None
             url = next(line.split()[1] for line in host.stdout if line.startswith("Ready:"))
+            talked = talk_beside_pictures(url, given.seconds / 6)
             stop = threading.Event()
             others = [threading.Thread(target=each, args=(url, stop)) for each in (converse, converse, paint)]
             for other in others:
@@ -110,6 +148,7 @@ def main() -> None:
                 for other in others:
                     other.join()
                 host.terminate()
+    print(talked)
     late = sum(each > FRAME_SECONDS for each in took)
     print(
         f"{len(took)} frames: median {statistics.median(took) * 1e3:.1f} ms, 99th of 100 "
