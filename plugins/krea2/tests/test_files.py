@@ -207,6 +207,7 @@ def test_gguf_diffusion_models(root: Path, tmp_path: Path) -> None:
         kind = "F32"
         if value.ndim == 2 and name.startswith("blocks."):
             kind = "Q8_0" if "wv" in name or name.startswith("blocks.1.mlp.down") else "Q5_1"
+            kind = "F16" if "attn.wk" in name else "BF16" if "attn.wo" in name else kind
         quantized = gguf.quants.quantize(value, gguf.GGMLQuantizationType[kind])
         writer.add_tensor(name, quantized, raw_dtype=gguf.GGMLQuantizationType[kind])
     writer.write_header_to_file()
