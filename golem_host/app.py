@@ -21,6 +21,7 @@ from golem_host.http.requestlog import CLIENT_LEFT_STATUS, RequestLog, log_note
 from golem_host.http.sockets import serve_socket
 from golem_host.http.writing import json_response
 from golem_host.plugins import REPORT
+from golem_host.printable import described
 
 if TYPE_CHECKING:
     from golem_host.host import Host
@@ -145,7 +146,7 @@ def _import_handler(owner: str, route: Route) -> Handler:
         except (Exception, SystemExit) as error:
             raise PluginError(
                 f"{owner}: the handler {route.handler} of {route.method} {route.path} cannot be imported: "
-                f"{type(error).__name__}: {error}; {REPORT}"
+                f"{described(error)}; {REPORT}"
             ) from error
     if not inspect.iscoroutinefunction(handler):
         raise PluginError(f"{owner}: the handler of {route.method} {route.path} is no `async def` function; {REPORT}")

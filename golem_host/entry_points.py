@@ -6,6 +6,7 @@ from dataclasses import dataclass
 from importlib import metadata
 
 from golem_host.hookspecs import GROUP
+from golem_host.printable import described
 
 
 @dataclass(frozen=True)
@@ -54,7 +55,7 @@ def _infos(distribution: metadata.Distribution) -> list[PluginInfo]:
         name, version = _identity(distribution)
         if not _means_us(distribution, name):
             return []
-        problem = f"its entry_points.txt cannot be read ({type(error).__name__}: {error}); reinstall {name}"
+        problem = f"its entry_points.txt cannot be read ({described(error)}); reinstall {name}"
         return [PluginInfo(name, name, version, "", problem)]
 
 

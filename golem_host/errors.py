@@ -9,10 +9,13 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
-from golem_host.printable import printable
+from golem_host.printable import printable, shortened
 
 LONGEST_REFUSAL = 1000
 """Characters told of what is wrong with a model file: it may quote what the file holds, of any length."""
+
+LONGEST_MESSAGE = 4000
+"""Characters of an answer's error, and of its line in the log: a refusal may quote what was sent, of any length."""
 
 
 class GolemError(Exception):
@@ -23,7 +26,8 @@ class RequestError(GolemError):
     """A request that is answered with an error.
 
     `status` is the HTTP status, `type` and `code` the OpenAI envelope's words, `param` the field at fault, `extra`
-    further members of the error object (`n_prompt_tokens`), `headers` further response headers.
+    further members of the error object (`n_prompt_tokens`), `headers` further response headers. `message` and `param`
+    are shortened to `LONGEST_MESSAGE`.
     """
 
     status = 500
@@ -38,9 +42,9 @@ class RequestError(GolemError):
         extra: Mapping[str, Any] | None = None,
         headers: Mapping[str, str] | None = None,
     ) -> None:
-        super().__init__(message)
-        self.message = message
-        self.param = param
+        self.message = shortened(message, LONGEST_MESSAGE)
+        super().__init__(self.message)
+        self.param = None if param is None else shortened(param, LONGEST_MESSAGE)
         self.code = code
         self.extra = dict(extra or {})
         self.headers = dict(headers or {})

@@ -15,6 +15,7 @@ from golem_host.http.own_operations import OPERATIONS
 
 LONGEST_NAME = 40
 
+OWN_TEST = "tests/test_{module}.py"
 FILES = {
     "pyproject.toml.j2": "pyproject.toml",
     "README.md.j2": "README.md",
@@ -26,7 +27,7 @@ FILES = {
     "routes.py.j2": "{package}/routes.py",
     "conformance.py.j2": "{package}/conformance.py",
     "test_conformance.py.j2": "tests/test_conformance.py",
-    "test_own.py.j2": "tests/test_{module}.py",
+    "test_own.py.j2": OWN_TEST,
     "workflow.yml.j2": ".github/workflows/test.yml",
 }
 """Templates in `golem_host/plugin_template` and where each is written."""
@@ -72,6 +73,8 @@ def _suggestion(name: str) -> str:
 
 def _check_free(name: str, path: str) -> None:
     """UsageError when a plugin, a route or a kind of model has the name."""
+    if OWN_TEST.format(module=name) in FILES.values():
+        raise UsageError(f"{name!r} is what every plugin calls its conformance suite; choose another name")
     for info in plugins.installed():
         if info.name == name:
             raise UsageError(

@@ -17,6 +17,7 @@ from golem_host.deprecation import log_hooks
 from golem_host.entry_points import PluginInfo, installed
 from golem_host.errors import GolemError, OperatorError, PluginError, UsageError
 from golem_host.hookspecs import DemoModel, Route
+from golem_host.printable import described
 
 
 class PluginSet:
@@ -42,7 +43,7 @@ class PluginSet:
         except GolemError:
             raise
         except (Exception, SystemExit) as error:
-            what = f"failed in {hook}: {type(error).__name__}: {error}"
+            what = f"failed in {hook}: {described(error)}"
             raise PluginError(f"plugin {self._who(plugin)} {what}; {REPORT}") from error
         for answer in answers:
             if (fault := hook_answers.fault(hook, answer)) is not None:
@@ -157,9 +158,8 @@ def _import(info: PluginInfo) -> ModuleType:
     except KeyboardInterrupt:
         raise
     except BaseException as error:  # A module that calls sys.exit at its top must not end the host.
-        what = f"{type(error).__name__}: {_first_line(error)}"
         raise PluginError(
-            f"plugin {_who(info)} could not be imported from {module_name}: {what}; "
+            f"plugin {_who(info)} could not be imported from {module_name}: {described(error)}; "
             f"reinstall {info.distribution}, or leave {info.name} out of --enable"
         ) from error
 
@@ -169,11 +169,6 @@ def _check_version(info: PluginInfo, module: ModuleType) -> None:
     if version != hookspecs.API or isinstance(version, bool):
         says = "does not say GOLEM_HOST_API" if version is None else f"is made for hook version {version!r}"
         raise PluginError(f"plugin {_who(info)} {says}, this golem-host has version {hookspecs.API}; {_UPDATE}")
-
-
-def _first_line(error: BaseException) -> str:
-    lines = str(error).strip().splitlines()
-    return lines[0] if lines else "no message"
 
 
 @dataclass(frozen=True)
@@ -196,7 +191,7 @@ def examine(info: PluginInfo) -> Examination:
         demo = tuple(model for _, own in plugins.each("golem_demo") for model in own)
         return Examination(info, hookspecs.API, routes, tuple(plugins.settings()), demo, None)
     except Exception as error:
-        what = str(error) if isinstance(error, OperatorError) else f"{type(error).__name__}: {error}"
+        what = str(error) if isinstance(error, OperatorError) else described(error)
         version = getattr(sys.modules.get(info.value), "GOLEM_HOST_API", None)
         return Examination(info, version if isinstance(version, int) else None, (), (), (), what)
 

@@ -4,13 +4,26 @@ from __future__ import annotations
 
 
 def printable(text: str, longest: int | None = None) -> str:
-    """`text` with everything that could garble or forge a line escaped, and what is past `longest` left out.
-
-    Of a text that is too long beginning and end are kept, with the number of characters left out between them.
-    """
-    if longest is not None and len(text) > longest:
-        half = longest // 2
-        text = f"{text[:half]} [... {len(text) - 2 * half} characters ...] {text[-half:]}"
+    """`text` with everything that could garble or forge a line escaped, `shortened` to `longest` characters first."""
+    if longest is not None:
+        text = shortened(text, longest)
     if text.isprintable():
         return text
     return "".join(c if c.isprintable() else c.encode("unicode_escape").decode("ascii") for c in text)
+
+
+def described(error: BaseException) -> str:
+    """Class and text, on one line, of an error that others' code raised; also of one whose text cannot be told."""
+    try:
+        text = " ".join(str(error).split()) or "no message"
+    except Exception as fault:
+        text = f"no message, for telling it raises {type(fault).__name__}"
+    return f"{type(error).__name__}: {text}"
+
+
+def shortened(text: str, longest: int) -> str:
+    """`text`; of one that is longer beginning and end, with the number of characters left out between them."""
+    if len(text) <= longest:
+        return text
+    half = longest // 2
+    return f"{text[:half]} [... {len(text) - 2 * half} characters ...] {text[-half:]}"

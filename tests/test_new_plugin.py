@@ -29,6 +29,7 @@ from golem_host.testing.command import Command
         ("chat", r"plugin 'chat' is installed already \(golem-host .*\); choose another name"),
         ("models", "/v1/models would be its route, and belongs to golem-host itself"),
         ("rerank", "/v1/rerank would be its route, and belongs to plugin embed"),
+        ("conformance", "'conformance' is what every plugin calls its conformance suite"),
         ("image", "'image' would be its kind of model"),
     ],
 )

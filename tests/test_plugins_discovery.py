@@ -121,6 +121,10 @@ def test_two_distributions_with_one_name_are_both_named(install):
         ),
         (GOOD + "\n@hookimpl\ndef golem_demo(colour):\n    return []", "colour"),
         ("GOLEM_HOST_API = 1\nraise KeyError", "KeyError: no message"),
+        (
+            "class Mute(Exception):\n    def __str__(self):\n        raise ValueError\nraise Mute",
+            "Mute: no message, for telling it raises ValueError;",
+        ),
     ],
 )
 def test_a_plugin_that_cannot_be_loaded_is_a_named_error(install, source, message):

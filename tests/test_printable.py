@@ -6,7 +6,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from golem_host.errors import LONGEST_REFUSAL, ModelFileError
+from golem_host.errors import LONGEST_MESSAGE, LONGEST_REFUSAL, ModelFileError, NotFound
+from golem_host.lanes.lane import pass_failed
 from golem_host.printable import printable
 
 
@@ -35,3 +36,19 @@ def test_a_refusal_does_not_repeat_a_file() -> None:
     assert str(error).startswith("model.gguf: 'k' is 'x\\nyyy")
     assert str(error).endswith("yyyz'")
     assert "characters ...]" in error.message and len(error.message) < LONGEST_REFUSAL + 100
+
+
+def test_a_refusal_does_not_repeat_a_request() -> None:
+    error = NotFound(f"model '{'y' * 10**6}' not found", param="x" * 10**6)
+    assert error.message == str(error) and error.message.endswith("yyy' not found")
+    assert all(len(text or "") < LONGEST_MESSAGE + 100 for text in (error.message, error.param))
+
+
+class Mute(Exception):
+    def __str__(self) -> str:
+        raise ValueError
+
+
+def test_an_error_whose_text_cannot_be_told_is_told_of() -> None:
+    told = pass_failed(Mute()).message
+    assert told.endswith("this answer (Mute: no message, for telling it raises ValueError)")

@@ -13,6 +13,7 @@ from typing import Any
 from golem_host.errors import DeviceFailed, Overloaded, RequestError, Unavailable
 from golem_host.lanes.job import Job
 from golem_host.lanes.tally import Tally
+from golem_host.printable import described
 
 log = logging.getLogger("golem_host.lanes")
 
@@ -33,7 +34,7 @@ def pass_failed(error: BaseException) -> RequestError:
     """What a caller is told when the pass its job was in raised: the error's own words if it was meant for callers."""
     if isinstance(error, RequestError):
         return error
-    return RequestError(f"the model failed while computing this answer ({type(error).__name__}: {error})")
+    return RequestError(f"the model failed while computing this answer ({described(error)})")
 
 
 class Lane(ABC):

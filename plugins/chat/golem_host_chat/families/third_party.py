@@ -7,6 +7,7 @@ from collections.abc import Collection, Mapping
 from dataclasses import dataclass
 
 from golem_host.api import PluginError, PluginSet
+from golem_host.printable import described
 from golem_host.weights.gguf import Gguf, GgufError
 from golem_host_chat.families.base import Family
 
@@ -56,8 +57,7 @@ def made(gguf: Gguf, brought: Brought) -> Family:
     except Exception as error:
         raise GgufError(
             gguf.path,
-            f"family '{gguf.architecture}' of plugin {brought.plugin} ({brought.home}) failed: "
-            f"{type(error).__name__}: {error}",
+            f"family '{gguf.architecture}' of plugin {brought.plugin} ({brought.home}) failed: {described(error)}",
         ) from error
     if not isinstance(family, Family):
         raise GgufError(
