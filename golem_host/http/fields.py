@@ -71,7 +71,7 @@ class Fields:
         self, name: str, default: int | None = None, minimum: int = _SMALLEST, maximum: int = _LARGEST
     ) -> int | None:
         """An integer within inclusive bounds (64 bits by default); `3.0` is one, `true` is not."""
-        value = self.value(name)
+        value = self._as(name, int)
         if value is None:
             return default
         if isinstance(value, float) and value.is_integer():
@@ -89,7 +89,7 @@ class Fields:
         self, name: str, default: float | None = None, minimum: float = -math.inf, maximum: float = math.inf
     ) -> float | None:
         """A finite number within inclusive bounds."""
-        value = self.value(name)
+        value = self._as(name, float)
         if value is None:
             return default
         if not isinstance(value, int | float) or isinstance(value, bool):
@@ -125,8 +125,12 @@ class Fields:
                     param=self.prefix + shown,
                 )
 
+    def _as(self, name: str, kind: type) -> Any:
+        """The value to be checked as a `kind`; for subclasses whose raw values are not those of JSON."""
+        return self.value(name)
+
     def _typed(self, name: str, kind: type, expected: str, default: Any) -> Any:
-        value = self.value(name)
+        value = self._as(name, kind)
         if value is None:
             return default
         if not isinstance(value, kind):

@@ -11,6 +11,8 @@ from litestar import Request
 from multipart import MultipartError, MultipartParser, parse_options_header
 
 from golem_host.errors import BadRequest, UnsupportedMediaType
+from golem_host.http.fields import LONGEST_NAME, Fields
+from golem_host.printable import printable
 
 MAX_PARTS = 64
 MAX_FIELD_BYTES = 1 << 16
@@ -19,21 +21,60 @@ MAX_FIELD_BYTES = 1 << 16
 
 @dataclass(frozen=True)
 class Form:
-    """`file` is None where there is none. `fields` by name, each with all of its values; a name's `[]` is left out."""
+    """`file` is None where there is none. `fields` are the others by name, each with all of its values as they were
+    sent; a name's `[]` is left out.
+    """
 
     file: bytes | None
     fields: dict[str, list[str]]
 
     def text(self, name: str) -> str | None:
-        """A field's value, the last if there are several; None for one that is absent or empty."""
-        return (self.fields.get(name) or [""])[-1] or None
+        """A field's value, the last that is not empty; None where there is none."""
+        return next((value for value in reversed(self.fields.get(name, ())) if value), None)
+
+    def reader(self) -> Fields:
+        """Reads the fields by type and refuses them by name, as those of a JSON body are.
+
+        `true` and `false` are booleans in any case of letters, `2` and `0.5` numbers; `array` gives all values of a
+        field as strings. An empty value is the same as an absent one. Neutral values of `refuse` are texts.
+        """
+        return _TextFields(self)
+
+
+class _TextFields(Fields):
+    def __init__(self, form: Form) -> None:
+        super().__init__({name: form.text(name) for name in form.fields})
+        self._form = form
+
+    def _as(self, name: str, kind: type) -> Any:
+        text: str | None = self.value(name)
+        if text is None:
+            return None
+        if kind is list:
+            return [value for value in self._form.fields[name] if value]
+        if kind is bool:
+            return {"true": True, "false": False}.get(text.lower(), text)
+        return _number(text) if kind in (int, float) else text
+
+    def _wrong(self, name: str, expected: str, value: Any) -> BadRequest:
+        return self.fault(name, f"expected {expected}, got {printable(str(value), LONGEST_NAME)!r}")
+
+
+def _number(text: str) -> int | float | str:
+    for kind in (int, float):
+        try:
+            return kind(text)
+        except ValueError:
+            continue
+    return text
 
 
 async def read_form(request: Request[Any, Any, Any], *, file: str = "file") -> Form:
     """The form in a request's body; `file` is the name of the field that holds the file.
 
-    Raises BadRequest for what is no form, for two files and for fields of more than 64 KiB together,
-    UnsupportedMediaType for another kind of body, and whatever the listener's policy raises while it arrives.
+    Raises BadRequest for what is no form, for two files, a file under another name, a field that is not UTF-8 and
+    fields of more than 64 KiB together, UnsupportedMediaType for another kind of body, and whatever the listener's
+    policy raises while it arrives.
     """
     kind, options = parse_options_header(request.headers.get("content-type", ""))
     boundary = options.get("boundary")
@@ -64,12 +105,17 @@ def _parsed(body: bytes, boundary: str, file_name: str) -> Form:
                     raise BadRequest(f"Field '{file_name}': one file at a time is taken", param=file_name)
                 file = part.raw
                 continue
+            name = (part.name or "").removesuffix("[]")
+            shown = printable(name, LONGEST_NAME)
+            if part.filename:
+                raise BadRequest(f"Field '{shown}' is a file; the file goes into '{file_name}'", param=shown)
             left -= part.size
             if left < 0:
                 raise BadRequest(f"the fields of the form are over {MAX_FIELD_BYTES} bytes together")
-            fields.setdefault((part.name or "").removesuffix("[]"), []).append(part.raw.decode("utf-8"))
+            try:
+                fields.setdefault(name, []).append(part.raw.decode("utf-8"))
+            except UnicodeDecodeError:
+                raise BadRequest(f"Field '{shown}': is not UTF-8", param=shown) from None
     except MultipartError as error:
         raise BadRequest(f"the request body is no form: {error}") from None
-    except UnicodeDecodeError:
-        raise BadRequest("a field of the form is not UTF-8") from None
     return Form(file, fields)

@@ -12,7 +12,8 @@ from litestar import Request, Response
 
 from golem_host.errors import BadRequest
 from golem_host.http.disconnect import result_or_disconnect
-from golem_host.http.form import Form, read_form
+from golem_host.http.fields import Fields
+from golem_host.http.form import read_form
 from golem_host.http.requestlog import RequestNote, log_note
 from golem_host.http.streams import stream_reply
 from golem_host.http.writing import json_response, text_response
@@ -49,9 +50,10 @@ class Asked:
 async def transcriptions(request: Request[Any, Any, Any], host: Host) -> Response[bytes]:
     """A transcript, whole or streamed."""
     form = await read_form(request)
-    refuse(form)
-    model = cast("SttModel", host.registry.resolve(form.text("model"), KIND))
-    asked = read_fields(form, model)
+    fields = form.reader()
+    refuse(fields)
+    model = cast("SttModel", host.registry.resolve(fields.string("model"), KIND))
+    asked = read_fields(fields, model)
     if form.file is None:
         raise BadRequest("Field 'file': an audio file is required", param="file")
     async with _decoding:
@@ -74,45 +76,31 @@ def _recording(raw: bytes, timing: Timing) -> Whole:
     return Whole(decode(raw), timing)
 
 
-def read_fields(form: Form, model: SttModel) -> Asked:
+def read_fields(fields: Fields, model: SttModel) -> Asked:
     """The fields of a request. Raises BadRequest, naming the field, for a value that is not served."""
-    format = form.text("response_format") or "json"
+    format = fields.string("response_format", "json")
     if format not in FORMATS:
-        raise BadRequest(
-            f"Field 'response_format': expected {', '.join(FORMATS)}, got {format[:100]!r}", param="response_format"
-        )
-    stream = (form.text("stream") or "false").lower()
-    if stream not in ("true", "false"):
-        raise BadRequest(f"Field 'stream': expected true or false, got {stream[:100]!r}", param="stream")
-    if stream == "true" and format not in ("json", "text"):
-        raise BadRequest(f"Field 'stream': a transcript as {format} is not streamed; ask for json", param="stream")
-    _check_temperature(form.text("temperature"))
-    language = check_language(form.text("language"), model, "language")
-    return Asked(format, _granularities(form, format), language, stream == "true")
+        raise fields.fault("response_format", f"expected {', '.join(FORMATS)}, got {format[:100]!r}")
+    stream = fields.boolean("stream", False)
+    if stream and format not in ("json", "text"):
+        raise fields.fault("stream", f"a transcript as {format} is not streamed; ask for json")
+    if fields.number("temperature", 0.0) != 0:
+        raise fields.fault("temperature", "only 0 is served; the likeliest token is taken always")
+    language = check_language(fields.string("language"), model, "language")
+    return Asked(format, _granularities(fields, format), language, stream)
 
 
-def _check_temperature(given: str | None) -> None:
-    try:
-        temperature = float(given or 0)
-    except ValueError:
-        raise BadRequest("Field 'temperature': expected a number", param="temperature") from None
-    if temperature != 0:
-        raise BadRequest(
-            "Field 'temperature': only 0 is served; the likeliest token is taken always", param="temperature"
-        )
-
-
-def _granularities(form: Form, format: str) -> set[str]:
+def _granularities(fields: Fields, format: str) -> set[str]:
     name = "timestamp_granularities"
-    given = {each for each in form.fields.get(name, []) if each}
-    if not given:
+    given = fields.array(name)
+    if given is None:
         return {"segment"}
     if format != "verbose_json":
-        raise BadRequest(f"Field '{name}': times are told with response_format=verbose_json only", param=name)
-    unknown = sorted(given - set(GRANULARITIES))
+        raise fields.fault(name, "times are told with response_format=verbose_json only")
+    unknown = [each for each in given if each not in GRANULARITIES]
     if unknown:
-        raise BadRequest(f"Field '{name}': expected word or segment, got {unknown[0][:100]!r}", param=name)
-    return given
+        raise fields.fault(name, f"expected word or segment, got {unknown[0][:100]!r}")
+    return set(given)
 
 
 def check_language(given: str | None, model: SttModel, name: str) -> str:

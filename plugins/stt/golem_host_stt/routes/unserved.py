@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from golem_host.errors import BadRequest
-from golem_host.http.form import Form
+from golem_host.http.fields import Fields
 
 FIELDS = {
     "prompt": "these models take no text beside the audio",
@@ -18,11 +17,8 @@ FIELDS = {
 SERVED = ("file", "model", "language", "response_format", "temperature", "timestamp_granularities", "stream")
 
 
-def refuse(form: Form) -> None:
+def refuse(fields: Fields) -> None:
     """Raise BadRequest for a field that is not served or not known."""
-    for name in form.fields:
-        if name in FIELDS:
-            if form.text(name) is not None:
-                raise BadRequest(f"'{name}' is not served: {FIELDS[name]}", param=name)
-        elif name not in SERVED:
-            raise BadRequest(f"unknown field '{name[:100]}'; served: {', '.join(SERVED)}", param=name[:100])
+    for name, reason in FIELDS.items():
+        fields.refuse(name, reason)
+    fields.refuse_others(*SERVED)
