@@ -116,7 +116,10 @@ class Krea2Runtime:
                 files.check_tensors()
                 self._digest(files)
             except ModelFileError as error:
-                raise InternalError(f"a file of '{self.name}' cannot be read any more: {error}") from None
+                log.error("%s", error)
+                place = Path(str(error.path)).name  # callers are not told where files are
+                message = f"a file of '{self.name}' cannot be read any more: {place}: {error.message}"
+                raise InternalError(message) from None
             self._files = files
         return self._files
 
