@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from dataclasses import asdict
+from dataclasses import asdict, replace
 from pathlib import Path
 
 from golem_host.config import NamedPath, Settings
@@ -15,14 +15,16 @@ from golem_host.plugins import PluginSet
 
 
 def identify(path: Path, plugins: PluginSet, settings: Settings) -> list[Identified]:
-    """What each plugin that knows this kind of file says of it. A refusal raised by a plugin becomes its problem."""
+    """What each plugin that knows this kind of file says of it. A refusal raised by a plugin becomes its problem, and
+    the size, where a plugin tells none, is that of all that is there.
+    """
     answers = []
     for plugin in plugins.names:
         try:
             found = plugins.ask(plugin, "golem_identify", path=path, settings=settings)
         except ModelFileError as error:
-            found = [Identified(plugin, "unknown", size_bytes=size_of(path), problems=(error.message,))]
-        answers.extend(answer for answer in found if answer is not None)
+            found = [Identified(plugin, "unknown", problems=(error.message,))]
+        answers.extend(answer if answer.size_bytes else replace(answer, size_bytes=size_of(path)) for answer in found)
     return answers
 
 

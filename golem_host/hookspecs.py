@@ -98,8 +98,8 @@ class Identified:
 
     `rows` are label and text for a person (`("quantization", "Q4_K_M")`), in order. `problems` are the reasons why this
     plugin refuses it; empty when it would load. `memory` is what loading needs with the given settings, in bytes, None
-    when unknown (a refused file). `size_bytes` is the size of all files of the model. `setting` is the setting that
-    takes the path (`chat-model`).
+    when unknown (a refused file). `size_bytes` is the size of all files of the model; 0 stands for all
+    that is at the path. `setting` is the setting that takes the path (`chat-model`).
     """
 
     plugin: str

@@ -50,9 +50,10 @@ class Host:
     def _require_models(self, models: list[Model]) -> None:
         for name in self.plugins.names:
             if self.plugins.serves_models(name) and not any(model.plugin == name for model in models):
+                has_demo = not self.settings["demo"] and any(self.plugins.ask(name, "golem_demo"))
                 raise UsageError(
-                    f"plugin {name!r} is enabled without a model: give one with --{name}-model PATH, "
-                    f"or try a small one with --demo"
+                    f"plugin {name!r} is enabled without a model: give one with --{name}-model PATH"
+                    f"{', or try a small one with --demo' if has_demo else ''}"
                 )
 
     def device_of(self, model: Model) -> Device:

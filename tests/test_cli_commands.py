@@ -51,6 +51,8 @@ def golem_routes():
 def golem_identify(path, settings):
     if path.suffix != ".speech":
         return None
+    if path.read_text().startswith("mute"):
+        return Identified("speech", "mimic", problems=("there is no voice in it",))
     model = SpeechModel(path)
     return Identified(
         "speech", model.family, rows=(("pitch", str(settings["pitch"])),), size_bytes=model.size_bytes,
@@ -272,14 +274,18 @@ def test_check_tells_what_a_file_is(golem, tmp_path):
 
 @pytest.mark.parametrize(
     ("content", "reason"),
-    [("bad 5", "refused  tensor 'x' is missing"), (f"good {1 << 60}", "of memory, ")],
+    [
+        ("bad 5", "refused  tensor 'x' is missing"),
+        ("mute", "refused  there is no voice in it"),
+        (f"good {1 << 60}", "of memory, "),
+    ],
 )
 def test_check_tells_why_a_file_would_be_refused(golem, tmp_path, content, reason):
     file = tmp_path / "m.speech"
     file.write_text(content)
     code, out, _ = golem("check", str(file))
     assert code == 1
-    assert reason in out
+    assert reason in out and f"size     {len(content)} B" in out
     assert json.loads(golem("check", str(file), "--json")[1])["served"] is False
 
 

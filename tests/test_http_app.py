@@ -12,8 +12,8 @@ import pytest
 from litestar import Response
 
 from golem_host.app import build_app
-from golem_host.errors import BadRequest, PluginError
-from golem_host.hookspecs import Route
+from golem_host.errors import BadRequest, PluginError, UsageError
+from golem_host.hookspecs import DemoModel, Route, hookimpl
 from golem_host.host import Host
 from golem_host.http.known_routes import PLUGIN_OF
 from golem_host.plugins import load
@@ -202,6 +202,24 @@ def test_while_models_load_plugins_answer_503_and_the_host_answers(tmp_path: Pat
                 assert (await client.get(path)).status_code == 200, path
 
     asyncio.run(go())
+
+
+class DemoPlugin(FakePlugin):
+    @hookimpl
+    def golem_demo(self) -> list[DemoModel]:
+        return [DemoModel("fake", "tiny", "fake-model", "tiny-model", "1.0", {}, 5, "MIT")]
+
+
+@pytest.mark.parametrize(
+    ("plugin", "flags", "hint"),
+    [(DemoPlugin, {}, True), (DemoPlugin, {"demo": "true"}, False), (FakePlugin, {}, False)],
+)
+def test_a_demo_is_offered_where_there_is_one(
+    tmp_path: Path, plugin: type[FakePlugin], flags: dict[str, str], hint: bool
+) -> None:
+    with pytest.raises(UsageError, match="give one with --fake-model PATH") as caught:
+        Host(settings_of(tmp_path, flags), plugin_set(fake=plugin([])))
+    assert ("--demo" in str(caught.value)) is hint
 
 
 def test_the_banner_and_the_version(tmp_path: Path) -> None:
