@@ -1,5 +1,6 @@
 """Sends a stream when all of it is there."""
 
+import time
 from typing import Any
 
 from broken_plugins.spelling import Speller, hooks
@@ -13,6 +14,7 @@ class Hoarding(Speller):
             if self.seats[job] == job.request:
                 for letter in job.request:
                     job.emit(letter)
+                time.sleep(0.05)  # the first letter is sent before this pass, which is the last, is over
         emitted: dict[Job[str], Any] = {job: job.emit for job in self.seats}
         for job in emitted:
             job.emit = lambda event: None  # type: ignore[method-assign]

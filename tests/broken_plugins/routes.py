@@ -13,6 +13,10 @@ async def spell(request: Any, host: Host) -> Any:
     """`{"text": ...}` is answered with the same letters, with `"stream": true` one by one."""
     fields = Fields(await read_json(request))
     fields.refuse_others("model", "text", "stream")
+    return await spelt(request, host, fields)
+
+
+async def spelt(request: Any, host: Host, fields: Fields) -> Any:
     text = fields.string("text")
     if not text:
         raise fields.fault("text", "expected at least one letter")
@@ -21,8 +25,8 @@ async def spell(request: Any, host: Host) -> Any:
         return await streamed(request, host, model, text)
     async with host.registry.use(model) as runtime:
         job = cast(SpellingRuntime, runtime).submit(text)
-        [spelt] = await result_or_disconnect(request, [job])
-    return json_response({"spelt": spelt})
+        [letters] = await result_or_disconnect(request, [job])
+    return json_response({"spelt": letters})
 
 
 async def streamed(request: Any, host: Host, model: Model, text: str) -> Any:

@@ -26,6 +26,8 @@ class PassGate:
         """Whether a pass is held `within`."""
         self._fail_at: int | None = None
         self._poisoned: Job[Any] | None = None
+        self.widest = 0
+        """The most requests that one pass has held."""
         self._wrap()
 
     def hold(self, where: str) -> None:
@@ -62,6 +64,13 @@ class PassGate:
             run(now)
 
         lane.run = held_run
+        count_pass = lane.count_pass
+
+        def counted_pass(seconds: float, requests: int) -> None:
+            self.widest = max(self.widest, requests)
+            count_pass(seconds, requests)
+
+        lane.count_pass = counted_pass
         if isinstance(self.lane, StepwiseLane):
             lane.stepper = _HeldStepper(lane.stepper, self)
         elif isinstance(self.lane, OneShotLane):

@@ -104,16 +104,21 @@ class LightChecks(Subject):
         return found.value.partition(":")[0].strip()
 
     def _documentation(self) -> str:
-        """READMEs and docs around the plugin's module up to its project file, and what the distribution says."""
+        """READMEs and docs around the plugin's module up to its project file; where there are none, as of a plugin that
+        is installed without its sources, what the distribution says. That of an editable one is as old as its
+        installation."""
         __import__(self._module())
         folder = Path(inspect.getfile(sys.modules[self._module()])).parent
-        pages = list(self.documents)
+        found: list[Path] = []
+        in_project = False
         for _ in range(4):
-            pages += [*folder.glob("README.md"), *folder.glob("docs/**/*.md")]
-            if (folder / "pyproject.toml").is_file():
+            found += [*folder.glob("README.md"), *folder.glob("docs/**/*.md")]
+            in_project = (folder / "pyproject.toml").is_file()
+            if in_project:
                 break
             folder = folder.parent
-        return "\n".join([*(page.read_text(encoding="utf-8") for page in pages), self._description()])
+        texts = [page.read_text(encoding="utf-8") for page in [*self.documents, *found]]
+        return "\n".join(texts if in_project and found else [*texts, self._description()])
 
     def _description(self) -> str:
         from importlib.metadata import metadata

@@ -7,7 +7,7 @@ import math
 import os
 import re
 import weakref
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
@@ -118,9 +118,12 @@ class ModelChecks(Subject):
                 for name in ("golem_model_loaded", "golem_lane_requests_waiting", "golem_lane_pass_seconds_count"):
                     if (name, labels) not in after:
                         fail(f"/metrics has no {name} of {model.name}: its runtime has no lane that the host knows")
-            for (name, labels), value in before.items():
-                if name.endswith(("_total", "_count")) and after.get((name, labels), value) < value:
-                    fail(f"the counter {name}{dict(labels)} fell from {value:g} to {after[name, labels]:g}")
+            _check_growth(before, after, "after more requests")
+            for model in served.models:
+                await served.host.registry.unload(model)
+                await served.host.registry.load(model)
+            again = await self._figures(served)
+            _check_growth(after, again, "when the model came back: keep it on the `Model`, which stays")
             for answer in served.host.plugins.ask(self.plugin, "golem_metrics", host=served.host):
                 for metric in answer:
                     _check_metric(metric)
@@ -144,6 +147,12 @@ class ModelChecks(Subject):
         if not served.models:
             pytest.skip("the plugin brings no models")
         return served.models
+
+
+def _check_growth(before: Mapping[Any, float], after: Mapping[Any, float], when: str) -> None:
+    for (name, labels), value in before.items():
+        if name.endswith(("_total", "_count")) and after.get((name, labels), value) < value:
+            fail(f"the counter {name}{dict(labels)} fell from {value:g} to {after[name, labels]:g} {when}")
 
 
 def _check_metric(metric: Metric) -> None:

@@ -128,6 +128,10 @@ class Served:
         """The lane that answers a sample now."""
         return next(each.runtime.lane for each in self._loaded() if each.model.name == alone.model)
 
+    def users(self, alone: Alone) -> int:
+        """How many requests use the model of a sample now."""
+        return next(each.users for each in self._loaded() if each.model.name == alone.model)
+
     def _loaded(self) -> list[Any]:
         return [each for each in self.host.registry.all_residents() if each.runtime is not None]
 
@@ -201,6 +205,8 @@ class Subject:
     """How many requests the lane computes at once, with the settings below."""
     any_model: ClassVar[bool] = False
     """Whether a request that names an unknown model is answered all the same."""
+    takes_any_field: ClassVar[str] = ""
+    """Why requests with unknown fields are answered all the same; empty where they are refused, as they should be."""
     documents: ClassVar[Sequence[Path]] = ()
     """Where flags are described, if not in a README.md or docs/ beside the plugin's package or in its description."""
     company: ClassVar[int] = 8

@@ -8,6 +8,7 @@ from typing import Any
 
 import pytest
 
+from golem_host.api import OneShotLane, StepwiseLane
 from golem_host.testing.conformance.subject import Alone, Served, Subject, fail
 from golem_host.testing.conformance.watch import watching_loop
 
@@ -26,8 +27,19 @@ class TogetherChecks(Subject):
                         "Sums must not depend on what else is in a pass: no reductions over the batch, no padding that "
                         "takes part; make members that may differ `volatile`."
                     )
+                self._shared_passes(served, alone)
 
         serve(scenario)
+
+    def _shared_passes(self, served: Served, alone: list[Alone]) -> None:
+        """Answers in company say nothing when each request had its passes for itself."""
+        lane = served.lane(alone[0])
+        if self.seats > 1 and isinstance(lane, StepwiseLane | OneShotLane) and served.gate(lane).widest < 2:
+            fail(
+                f"{len(alone)} requests waited together for {lane.name}, and no pass held two of them, so this test "
+                "has compared nothing: give `samples` that are small beside what a pass takes, or let `settings` serve "
+                "with larger passes or more seats; where the model computes one request at a time, say `seats = 1`"
+            )
 
     def test_order(self, serve: Any) -> None:
         async def scenario(served: Served) -> None:
@@ -82,10 +94,20 @@ class TogetherChecks(Subject):
                 caller, jobs = await served.queued(each.sample.streamed())
                 while not caller.first.is_set() and any(job.end is None for job in jobs):
                     await next_pass(served, each, caller, jobs)
+                await served.until(
+                    lambda: gate.waiting or all(job.end is not None for job in jobs),  # noqa: B023
+                    f"{each.sample} is not computed any more",
+                )  # the pass that told the first piece may be the last, and not be over yet
                 if all(job.end is not None for job in jobs):
                     fail(
                         f"{each.sample} sends the first piece when all is computed: `job.emit` parts as they come and "
                         "answer with `golem_host.api.stream_reply` (a sample of one pass is too short for this check)"
+                    )
+                if not served.users(each):
+                    fail(
+                        f"{each.sample} is being streamed, and its request does not count as using {each.model}, which "
+                        "can be unloaded under it. Leave `async with host.registry.use(model)` when the stream ends: "
+                        "inside the generator, or with an `AsyncExitStack` that it takes over by `pop_all`"
                     )
                 gate.open()
                 await served.until(lambda: caller.done, f"{each.sample} never ended")  # noqa: B023
