@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import os
+import signal
 import subprocess
 import sys
+from functools import partial
 from pathlib import Path
 
 import pytest
@@ -51,5 +53,9 @@ def test_an_interrupt_while_modules_are_imported_is_quiet(tmp_path: Path) -> Non
     (tmp_path / "pluggy.py").write_text("import os, signal\nos.kill(os.getpid(), signal.SIGINT)\nsignal.pause()")
     environment = {**os.environ, "PYTHONPATH": os.pathsep.join([str(tmp_path), os.environ.get("PYTHONPATH", "")])}
     for words in (["-c", "from golem_host.__main__ import entry; entry()"], ["-m", "golem_host", "plugins"]):
-        done = subprocess.run([sys.executable, *words], env=environment, capture_output=True, text=True)
+        # Programs in the background of a shell are started with interrupts ignored.
+        reset = partial(signal.signal, signal.SIGINT, signal.SIG_DFL)
+        done = subprocess.run(
+            [sys.executable, *words], env=environment, capture_output=True, text=True, preexec_fn=reset, timeout=60
+        )
         assert (done.returncode, done.stdout, done.stderr) == (130, "", "")

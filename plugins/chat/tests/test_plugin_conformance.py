@@ -33,6 +33,7 @@ MORE = {"temperature": 0, "max_tokens": 8, "ignore_eos": True}
 
 class TestConformance(PluginConformance):
     plugin = "chat"
+    documents = (Path(__file__).parents[3] / "docs" / "settings.md",)
     takes_any_field = "llama-server, Ollama and OpenAI's clients send fields of later versions"
     volatile = VOLATILE | {"prompt_tokens_details", "prompt_ms", "predicted_ms"}
     samples = (

@@ -10,6 +10,7 @@ from golem_host.testing.tiny_bert import tiny_bert_directory
 
 class TestConformance(PluginConformance):
     plugin = "embed"
+    documents = (Path(__file__).parents[3] / "docs" / "settings.md",)
     takes_any_field = "llama-server and Ollama ignore fields they do not know, and clients send theirs"
     samples = (
         Sample("POST", "/v1/embeddings", json={"model": "tiny", "input": ["one", "a second text"]}),

@@ -12,6 +12,7 @@ from laya_checks import QUESTIONS, STATE
 
 class TestConformance(PluginConformance):
     plugin = "laya"
+    documents = (Path(__file__).parents[3] / "docs" / "settings.md",)
     takes_any_field = "the original server ignores fields it does not know"
     any_model = True
     samples = (

@@ -39,6 +39,7 @@ def sample(seconds: float, seed: int) -> Sample:
 
 class TestConformance(PluginConformance):
     plugin = "stt"
+    documents = (Path(__file__).parents[3] / "docs" / "settings.md",)
     seats = 2
     samples = (sample(1.0, 11), sample(1.3, 12))
 
