@@ -101,6 +101,7 @@ REFUSALS: list[tuple[dict[str, Any], str | None, str | None]] = [
     ({"size": "256x2064"}, "size", "to 2048"),
     ({"size": "256"}, "size", "WIDTHxHEIGHT"),
     ({"size": "-256x256"}, "size", "WIDTHxHEIGHT"),
+    ({"step": 4}, "step", "did you mean 'steps'?"),
     ({"steps": 0}, "steps", "from 1 to 100"),
     ({"steps": 1000}, "steps", "from 1 to 100"),
     ({"steps": 1.5}, "steps", "an integer"),

@@ -18,6 +18,12 @@ MAX_PREVIEWS = 3
 DRAWN_SEED_BITS = 32
 """The generator reads no more of a seed, and every JSON reader keeps that many."""
 
+SERVED = (
+    "model", "prompt", "negative_prompt", "n", "size", "response_format", "steps", "cfg", "seed", "stream",
+    "partial_images", "progress_id", "user", "keep_alive",
+)  # fmt: skip
+"""Every field that is read."""
+
 _SIZE = re.compile(r"([0-9]{1,5})x([0-9]{1,5})")
 _ID = re.compile(r"[A-Za-z0-9_-]{1,64}")
 
@@ -44,6 +50,7 @@ def read_fields(fields: Fields) -> PictureFields:
     """Raises BadRequest naming the field at fault."""
     for name, reason, neutral in UNSERVED:
         fields.refuse(name, reason, neutral)
+    fields.refuse_others(*SERVED, *(name for name, _, _ in UNSERVED))
     prompt = fields.string("prompt")
     if prompt is None or not prompt.strip():
         raise BadRequest("'prompt' is required and must say something", param="prompt")
