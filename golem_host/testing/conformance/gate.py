@@ -51,6 +51,11 @@ class PassGate:
         """Let the pass raise that is `number` passes from now on (1: the next), instead of computing."""
         self._fail_at = number
 
+    @property
+    def fails(self) -> bool:
+        """Whether the pass that is to raise has not come yet."""
+        return self._fail_at is not None
+
     def poison(self, job: Job[Any]) -> None:
         """Let computing raise where this job takes part: its admission to a seat, or every batch that has it."""
         self._poisoned = job
