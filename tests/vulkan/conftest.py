@@ -57,6 +57,12 @@ def vulkan(gpu: Gpu) -> VulkanBackend:
 
 
 @pytest.fixture(scope="session")
+def cpu() -> CpuBackend:
+    """The CPU's kernels, whose bits shaders give."""
+    return CpuBackend(threads=1)
+
+
+@pytest.fixture(scope="session")
 def twin() -> CpuBackend:
     """The torch twins, with which shaders are compared."""
     return CpuBackend(threads=1, native=False)

@@ -1,7 +1,7 @@
-"""Shaders that work on rows against their torch twins, over odd sizes, and rows alone against rows together.
+"""Shaders that work on rows, over odd sizes, and rows alone against rows together.
 
-Tolerances are in float32 epsilons of a row's largest value. Sums of squares are taken in float32 where the twins take
-them in double; functions that Vulkan leaves loose are the shaders' own and stay within 2 ulp.
+What the dense families of chat are made of gives the bits of the CPU's kernels (`units=0`). The rest is compared with
+the torch twins, tolerances in float32 epsilons of a row's largest value.
 """
 
 from __future__ import annotations
@@ -25,34 +25,35 @@ from golem_host.ops.full_attention import FullAttention
 from golem_host.ops.gate import Activation, FloatGelu, Gate
 from golem_host.ops.image import Conv2d
 from golem_host.ops.recording import TorchOp
+from golem_host.ops.rope import RopeAngles
 from golem_host.ops.windows import CausalWindows
 from ops_checks import activations, agree, run, weight
 
 
 @pytest.mark.parametrize(("heads", "n"), [(1, 40), (3, 40), (1, 1), (5, 128), (2, 1025)])
 @pytest.mark.parametrize("kind", ["F32", "BF16", None])
-def test_rms_norm(vulkan: VulkanBackend, twin: CpuBackend, heads: int, n: int, kind: str | None) -> None:
+def test_rms_norm(vulkan: VulkanBackend, cpu: CpuBackend, heads: int, n: int, kind: str | None) -> None:
     norm = None if kind is None else weight(kind, n)
 
     def build(x: Ref) -> Ref:
         return ops.rms_norm(x.reshape(heads, n), norm, 1e-6)
 
-    agree(vulkan, twin, build, {"x": activations(6, heads * n)}, units=4)
+    for scale in (1e-3, 1, 50):
+        agree(vulkan, cpu, build, {"x": np.float32(scale) * activations(6, heads * n)}, units=0)
 
 
 @pytest.mark.parametrize("width", [1, 31, 384, 1025])
-def test_layer_norm(vulkan: VulkanBackend, twin: CpuBackend, width: int) -> None:
+def test_layer_norm(vulkan: VulkanBackend, cpu: CpuBackend, width: int) -> None:
     gain, bias = weight("F32", width, seed=1), weight("F32", width, seed=2)
     x = activations(5, width)
-    agree(vulkan, twin, lambda x: ops.layer_norm(x, gain, bias, 1e-5), {"x": x}, units=8)
-    agree(vulkan, twin, lambda x: ops.layer_norm(x, gain, None, 1e-5), {"x": x}, units=8)
-    # Far from zero a mean has the error of its own size, and so have all values less it.
-    agree(vulkan, twin, lambda x: ops.layer_norm(x, gain, bias, 1e-5), {"x": x + 30}, units=8 if width == 1 else 256)
+    agree(vulkan, cpu, lambda x: ops.layer_norm(x, gain, bias, 1e-5), {"x": x}, units=0)
+    agree(vulkan, cpu, lambda x: ops.layer_norm(x, gain, None, 1e-5), {"x": x}, units=0)
+    agree(vulkan, cpu, lambda x: ops.layer_norm(x, gain, bias, 1e-5), {"x": x + 30}, units=0)
 
 
 @pytest.mark.parametrize(("groups", "size"), [(4, 24), (1, 131), (3, 1)])
-def test_l2_norm(vulkan: VulkanBackend, twin: CpuBackend, groups: int, size: int) -> None:
-    agree(vulkan, twin, lambda x: ops.l2_norm(x, groups, size, 1e-6), {"x": activations(5, 131)}, units=4)
+def test_l2_norm(vulkan: VulkanBackend, cpu: CpuBackend, groups: int, size: int) -> None:
+    agree(vulkan, cpu, lambda x: ops.l2_norm(x, groups, size, 1e-6), {"x": activations(5, 131)}, units=0)
 
 
 @pytest.mark.parametrize(("block", "width", "exchanged"), [(1, 3, (3, 1)), (64, 384, (2, 3)), (4096, 8192, (1, 2))])
@@ -76,45 +77,45 @@ def test_every_operation_has_a_shader() -> None:
         for each in vars(module).values()
         if isinstance(each, type) and hasattr(each, "twin") and each is not Op
     }
-    assert operations - set(TABLE) == {TorchOp, *WITHOUT_SHADERS}
+    assert operations - set(TABLE) == {TorchOp, RopeAngles, *WITHOUT_SHADERS}, "angles are made by the host"
 
 
 @pytest.mark.parametrize("activation", [each for each in Activation if each is not Activation.ELU])
-def test_gates(vulkan: VulkanBackend, twin: CpuBackend, activation: Activation) -> None:
+def test_gates(vulkan: VulkanBackend, cpu: CpuBackend, activation: Activation) -> None:
     def build(gate: Ref, up: Ref) -> Ref:
         return gate.recording.append(Gate(activation), (gate, up), gate.axis, gate.shape, in_place=(0, 1))
 
-    inputs = {"gate": 4 * activations(3, 300), "up": activations(3, 300, seed=2)}
-    # A half-precision unit where the two tanh round to different halves.
-    agree(vulkan, twin, build, inputs, units=2**14 if activation is Activation.GELU_TANH else 8)
+    for scale in (0.1, 4, 30):
+        inputs = {"gate": np.float32(scale) * activations(3, 3000), "up": activations(3, 3000, seed=2)}
+        agree(vulkan, cpu, build, inputs, units=0)
 
 
-@pytest.mark.parametrize("scale", [0.01, 1, 4, 20])
-def test_gelu(vulkan: VulkanBackend, twin: CpuBackend, scale: float) -> None:
-    inputs = {"x": scale * activations(3, 301)}
-    agree(vulkan, twin, ops.gelu, inputs, units=2)
-    agree(vulkan, twin, ops.gelu_tanh, inputs, units=2**13)  # a unit of half precision
+def test_every_half_has_the_gelu_of_the_cpus_table(vulkan: VulkanBackend, cpu: CpuBackend) -> None:
+    halves = np.arange(2**16, dtype=np.uint16).view(np.float16).astype(np.float32).reshape(64, -1)
+    halves[~np.isfinite(halves)] = 0
+    agree(vulkan, cpu, ops.gelu_tanh, {"x": halves}, units=0)
 
 
 @pytest.mark.parametrize("gate", [ops.swiglu, ops.geglu, ops.sigmoid_gate])
-def test_gates_far_from_zero(vulkan: VulkanBackend, twin: CpuBackend, gate: Callable[[Ref, Ref], Ref]) -> None:
+def test_gates_far_from_zero(vulkan: VulkanBackend, cpu: CpuBackend, gate: Callable[[Ref, Ref], Ref]) -> None:
     x = np.array([[-1e30, -1000, -100, -88, -20, -10, -9.9, -1e-3, -0.0, 0, 1e-30, 1e-3, 9.9, 10, 50, 1e4]], np.float32)
-    found, expected = (run(each, gate, {"gate": x, "up": np.ones_like(x)}) for each in (vulkan, twin))
-    # The tanh GELU is rounded to half precision; e^-88 is the last that is not taken for nothing.
-    np.testing.assert_allclose(found, expected, rtol=2**-10 if gate is ops.geglu else 1e-6, atol=1e-35)
+    found, expected = (run(each, gate, {"gate": x, "up": np.ones_like(x)}) for each in (vulkan, cpu))
+    # A device may take denormal numbers, as sigmoid gives them below -87, for zero.
+    expected[np.abs(expected) < np.finfo(np.float32).tiny] = 0
+    found[np.abs(found) < np.finfo(np.float32).tiny] = 0
+    np.testing.assert_array_equal(found, expected)
 
 
-def test_decay_and_sigmoid(vulkan: VulkanBackend, twin: CpuBackend) -> None:
+def test_decay(vulkan: VulkanBackend, twin: CpuBackend) -> None:
     rate, bias = weight("F32", 33, seed=2), weight("F32", 33, seed=3)
     rate.data.view(np.float32)[:] = -np.abs(rate.float32())
     agree(vulkan, twin, lambda x: ops.decay(x, rate, bias), {"x": 8 * activations(5, 33)}, units=16)
-    agree(vulkan, twin, ops.sigmoid, {"x": 8 * activations(5, 33)}, units=8)
 
 
-def test_sums_scales_and_caps(vulkan: VulkanBackend, twin: CpuBackend) -> None:
+def test_sums_scales_and_caps(vulkan: VulkanBackend, cpu: CpuBackend) -> None:
     inputs = {"x": activations(4, 333), "y": activations(4, 333, seed=5)}
-    agree(vulkan, twin, lambda x, y: ops.add(x, ops.scale(y, 3.5)), inputs, units=0)
-    agree(vulkan, twin, lambda x, y: ops.softcap(ops.add(x, y), 2.0), inputs, units=8)
+    agree(vulkan, cpu, lambda x, y: ops.add(x, ops.scale(y, 3.5)), inputs, units=0)
+    agree(vulkan, cpu, lambda x, y: ops.softcap(ops.add(x, y), 3.0), inputs, units=0)
 
 
 def test_narrow(vulkan: VulkanBackend, twin: CpuBackend) -> None:
@@ -202,9 +203,8 @@ ROPES = [
 @pytest.mark.parametrize("kind", ROPES)
 @pytest.mark.parametrize("with_factors", [False, True])
 def test_rope(
-    vulkan: VulkanBackend, twin: CpuBackend, style: ops.RopeStyle, kind: dict[str, object], with_factors: bool
+    vulkan: VulkanBackend, cpu: CpuBackend, style: ops.RopeStyle, kind: dict[str, object], with_factors: bool
 ) -> None:
-    """Products and quotients that make an angle are the twin's to the bit, so a large one costs no precision."""
     factors = None if not with_factors else weight("F32", 20, seed=9)
     if factors is not None:
         factors.data.view(np.float32)[:] = 1 + np.abs(factors.float32())
@@ -213,7 +213,7 @@ def test_rope(
         return ops.rope(x, ops.rope_angles(positions, 40, factors=factors, **kind), style)  # pyright: ignore[reportArgumentType]
 
     positions = np.array([0, 1, 17, 300, 4095, 131071, 1000003, 16777215], np.int32)
-    agree(vulkan, twin, build, {"x": activations(8, 3, 50), "positions": positions}, units=8)
+    agree(vulkan, cpu, build, {"x": activations(8, 3, 50), "positions": positions}, units=0)
 
 
 def test_temperature(vulkan: VulkanBackend, twin: CpuBackend) -> None:
@@ -230,7 +230,7 @@ def test_temperature(vulkan: VulkanBackend, twin: CpuBackend) -> None:
 
 
 @pytest.mark.parametrize("interleaved", [False, True])
-def test_rope_of_several_axes(vulkan: VulkanBackend, twin: CpuBackend, interleaved: bool) -> None:
+def test_rope_of_several_axes(vulkan: VulkanBackend, cpu: CpuBackend, interleaved: bool) -> None:
     factors = weight("F32", 12, seed=9)
 
     def build(x: Ref, positions: Ref) -> Ref:
@@ -239,16 +239,14 @@ def test_rope_of_several_axes(vulkan: VulkanBackend, twin: CpuBackend, interleav
         return ops.rope(x, angles, ops.RopeStyle.NEOX)
 
     positions = np.random.default_rng(3).integers(0, 500, (5, 4), dtype=np.int32)
-    agree(vulkan, twin, build, {"x": activations(5, 3, 40), "positions": positions}, units=8)
+    agree(vulkan, cpu, build, {"x": activations(5, 3, 40), "positions": positions}, units=0)
 
 
-def test_the_angle_of_any_position(vulkan: VulkanBackend) -> None:
-    """The first pair turns by the position itself: cos and sin of any float32 up to 2^24 and beyond."""
+def test_the_angle_of_any_position(vulkan: VulkanBackend, cpu: CpuBackend) -> None:
     rng = np.random.default_rng(6)
-    positions = np.concatenate([np.arange(100), 2 ** np.arange(31), rng.integers(0, 2**31 - 1, 400)]).astype(np.int32)
-    angles = run(vulkan, lambda at: ops.rope_angles(at, 2, base=1e4), {"at": positions})[:, 0]
-    exact = positions.astype(np.float32).astype(np.float64)
-    np.testing.assert_allclose(angles, np.stack([np.cos(exact), np.sin(exact)], -1), rtol=0, atol=1.2e-7)
+    spread = [np.arange(300), [255, 256, 511, 512], 2 ** np.arange(31), rng.integers(0, 2**31, 40), [2**31 - 1]]
+    inputs = {"at": np.concatenate(spread).astype(np.int32)}
+    agree(vulkan, cpu, lambda at: ops.rope_angles(at, 6, base=1e4), inputs, units=0)
 
 
 def test_a_bad_value_stays_in_its_row(vulkan: VulkanBackend) -> None:

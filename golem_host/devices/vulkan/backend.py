@@ -6,9 +6,10 @@ import threading
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from typing import TYPE_CHECKING
-from weakref import WeakKeyDictionary
+from weakref import WeakKeyDictionary, WeakValueDictionary
 
 from golem_host.devices.device import WIDEST_PASS
+from golem_host.devices.vulkan.angles import Angles
 from golem_host.devices.vulkan.cache import VulkanCache
 from golem_host.devices.vulkan.errors import OutOfDeviceMemory
 from golem_host.devices.vulkan.failures import device_errors
@@ -18,6 +19,7 @@ from golem_host.devices.vulkan.state import VulkanState
 from golem_host.devices.vulkan.weights import DeviceWeights, wanted_by
 from golem_host.errors import InternalError
 from golem_host.ops.recording import Recording
+from golem_host.ops.rope import RopeAngles
 from golem_host.ops.slot_cache import CacheType
 from golem_host.weights.tensor import Tensor
 
@@ -37,6 +39,7 @@ class VulkanBackend:
         self._scratch: WeakKeyDictionary[Tensor, View] = WeakKeyDictionary()
         """By a weight of the model it was taken for: given back when no model needs it."""
         self._scratch_lock = threading.Lock()
+        self._angles: WeakValueDictionary[tuple[RopeAngles, Tensor | None], Angles] = WeakValueDictionary()
 
     @property
     def arithmetic(self) -> str:
@@ -122,6 +125,13 @@ class VulkanBackend:
                 yield
             except OutOfDeviceMemory as error:
                 raise InternalError(f"{what} do not fit: {error}; lower the {lower}") from error
+
+    def angles(self, op: RopeAngles, factors: Tensor | None) -> Angles:
+        """The angles of an operation, which all its programs share."""
+        made = self._angles.get((op, factors))
+        if made is None:
+            made = self._angles[op, factors] = Angles(op, factors)
+        return made
 
     def scratch(self, lowered: Lowered, *, own: bool = False) -> View:
         """Memory for the tensors of a pass: shared by all programs, which run one at a time, if it is not its `own`."""

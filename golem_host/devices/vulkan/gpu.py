@@ -5,12 +5,14 @@ from __future__ import annotations
 import threading
 import weakref
 from collections.abc import Callable, Sequence
+from functools import cached_property
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
+from golem_host.devices.vulkan import fused
 from golem_host.devices.vulkan.errors import DeviceLost, NoVulkan, OutOfDeviceMemory, check
 from golem_host.devices.vulkan.memory import Arena, View
 from golem_host.devices.vulkan.physical import FeatureChain, MemoryType, PhysicalDevice
@@ -208,6 +210,11 @@ class Gpu:
         Made once for each name and constants. Raises ValueError when the constants are not those it declares.
         """
         return self._pipelines.get(name, tuple(constants))
+
+    @cached_property
+    def fused(self) -> bool:
+        """Whether fma rounds once."""
+        return fused.rounds_once(self)
 
     def save_pipelines(self) -> None:
         """Keep what the driver compiled for the next start of the host."""

@@ -18,6 +18,7 @@ from golem_host.devices.vulkan.dispatch import Dispatch, Lower, Lowering
 from golem_host.devices.vulkan.schedule import Step, schedule
 from golem_host.ops.embedding import Rows
 from golem_host.ops.recording import Command, Recording, Ref
+from golem_host.ops.rope import RopeAngles
 
 if TYPE_CHECKING:
     from golem_host.devices.vulkan.gpu import Gpu
@@ -57,7 +58,7 @@ def lower(gpu: Gpu, recording: Recording) -> Lowered:
     on_device: list[Command] = []
     given: dict[Ref, Command] = {}
     for command in recording.commands:
-        if command.output is not None and _from_file(command, recording):
+        if command.output is not None and _by_host(command, recording):
             given[command.output] = command
             continue
         function = TABLE.get(type(command.op))
@@ -78,6 +79,8 @@ def lower(gpu: Gpu, recording: Recording) -> Lowered:
     return Lowered(steps, on_device, given, offsets, size)
 
 
-def _from_file(command: Command, recording: Recording) -> bool:
-    """Whether it looks up rows of a table that stays in the file, for ids that are known before the pass begins."""
+def _by_host(command: Command, recording: Recording) -> bool:
+    """Whether it makes angles, or looks up rows of a table that stays in the file, of what is known before a pass."""
+    if isinstance(command.op, RopeAngles):
+        return command.inputs[0] in recording.inputs.values()
     return isinstance(command.op, Rows) and command.op.in_file and command.inputs[1] in recording.inputs.values()

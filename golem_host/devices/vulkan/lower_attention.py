@@ -6,11 +6,10 @@ from dataclasses import dataclass
 
 from golem_host.devices.vulkan.cache import VulkanCache
 from golem_host.devices.vulkan.dispatch import LIVE, Dispatch, Lower, Lowering
-from golem_host.devices.vulkan.lower_elementwise import THREADS, vector
+from golem_host.devices.vulkan.lower_elementwise import THREADS
 from golem_host.ops.attention import Attention, CacheStore
 from golem_host.ops.recording import Ref
-from golem_host.ops.rope import Rope, RopeAngles, RopeStyle
-from golem_host.weights.tensor import Tensor
+from golem_host.ops.rope import Rope, RopeStyle
 
 RANGE = 128
 """Positions whose result is made by itself and added to that of the positions before (`shaders/merge.glsl`)."""
@@ -30,19 +29,6 @@ ENOUGH_WORKGROUPS = 1024
 """Of a dispatch: about what fills a large device."""
 MOST_SPLITS = 64
 """Workgroups that share a tile, at most."""
-
-
-def _rope_angles(_: Lowering, op: RopeAngles, out: Ref, positions: Ref, factors: Tensor | None) -> list[Dispatch]:
-    pairs = op.dims // 2
-    low, high = op.yarn_range() if op.yarn.extrapolation else (0.0, 0.0)
-    ramp = [float(op.yarn.extrapolation), float(low), float(max(0.001, high - low))]
-    sections = op.sections
-    axes = [0, 0, 0, 0, 0] if sections is None else [1 + sections.interleaved, *sections.sizes]
-    numbers = [out.axis, pairs, float(op.turn), float(op.scale), float(op.magnitude), *ramp, *axes]
-    constants = (THREADS, factors is not None)
-    buffers = [out, positions, vector(factors), LIVE]
-    grid = (-(-pairs // THREADS), out.axis.capacity, 1)
-    return [Dispatch("rope_angles", constants, buffers, numbers, grid, out.axis, [positions], out)]
 
 
 def _rope(_: Lowering, op: Rope, out: Ref, x: Ref, angles: Ref) -> list[Dispatch]:
@@ -175,7 +161,6 @@ def _attention(
 
 
 LOWER: dict[type, Lower] = {
-    RopeAngles: _rope_angles,
     Rope: _rope,
     CacheStore: _store,
     Attention: _attention,

@@ -20,6 +20,9 @@ SHADERS = Path(__file__).parent / "shaders"
 PUSH_BYTES = 128
 """Bytes of push constants: what every device has."""
 
+FUSED = 99
+"""The specialization constant that says whether fma rounds once (`shaders/fused.glsl`), of all shaders that have it."""
+
 # Numbers of the SPIR-V specification.
 _MAGIC = 0x07230203
 _OP_TYPE_INT, _OP_TYPE_FLOAT, _OP_DECORATE = 21, 22, 71
@@ -84,7 +87,7 @@ class Pipelines:
 
     def __init__(self, gpu: Gpu) -> None:
         self._gpu = gpu
-        self._lock = threading.Lock()
+        self._lock = threading.RLock()  # a shader is run to find out what others are to be told
         self._made: dict[tuple[str | Path, tuple[tuple[type, int | float], ...]], Kernel] = {}
         self._shaders: dict[str | Path, Shader] = {}
         self._layouts: dict[int, tuple[Any, Any]] = {}
@@ -113,8 +116,9 @@ class Pipelines:
         if shader is None:
             path = name if isinstance(name, Path) else SHADERS / f"{name}.spv"
             shader = self._shaders[name] = read_shader(path)
-        if sorted(shader.constants) != list(range(len(constants))):
-            declared = ", ".join(map(str, sorted(shader.constants))) or "none"
+        own = sorted(shader.constants.keys() - {FUSED})
+        if own != list(range(len(constants))):
+            declared = ", ".join(map(str, own)) or "none"
             raise ValueError(f"shader {name} has the specialization constants {declared}; {len(constants)} are given")
         layout, set_layout = self._layout(shader.bindings)
         words = ffi.new("uint32_t[]", len(shader.code) // 4)
@@ -125,10 +129,13 @@ class Pipelines:
             "VkShaderModule",
         )
         try:
-            values = ffi.new("uint32_t[]", [_bits(shader.constants[i], value) for i, value in enumerate(constants)])
+            given = dict(enumerate(constants))
+            if FUSED in shader.constants:
+                given[FUSED] = gpu.fused
+            values = ffi.new("uint32_t[]", [_bits(shader.constants[i], value) for i, value in given.items()])
             entries = ffi.new(
                 "VkSpecializationMapEntry[]",
-                [{"constantID": i, "offset": 4 * i, "size": 4} for i in range(len(values))],
+                [{"constantID": i, "offset": 4 * at, "size": 4} for at, i in enumerate(given)],
             )
             special = struct(
                 "VkSpecializationInfo",

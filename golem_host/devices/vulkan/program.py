@@ -27,6 +27,7 @@ from golem_host.devices.vulkan.pipelines import Kernel
 from golem_host.devices.vulkan.schedule import Step
 from golem_host.devices.vulkan.state import VulkanState
 from golem_host.ops.recording import DTYPES, Axis, Recording, Ref
+from golem_host.ops.rope import RopeAngles
 
 if TYPE_CHECKING:
     from golem_host.devices.vulkan.backend import VulkanBackend
@@ -59,7 +60,12 @@ class Program:
         self._live: dict[Axis, int] = dict.fromkeys(recording.axes, 0)
         lowered = lower(gpu, recording)
         self._steps = lowered.steps
-        self._from_file = lowered.given
+        self._by_host = lowered.given
+        self._angles = {
+            made: backend.angles(command.op, command.inputs[1])
+            for made, command in lowered.given.items()
+            if isinstance(command.op, RopeAngles)
+        }
         self._checks = Checks.of([*lowered.on_device, *lowered.given.values()], recording.inputs.values())
         self._checked = self._checks.inputs
         host = gpu.arena(host=True)
@@ -183,10 +189,13 @@ class Program:
     # Tensors on the host
 
     def _gather(self) -> None:
-        """Put the rows of tables that stay in the file where the inputs are."""
-        for rows, command in self._from_file.items():
-            table, ids = command.inputs
-            self._given(rows)[:] = table.gathered(self._given(ids))
+        """Put angles, and the rows of tables that stay in the file, where the inputs are."""
+        for made, command in self._by_host.items():
+            if made in self._angles:
+                self._given(made)[:] = self._angles[made].at(self._given(command.inputs[0]))
+            else:
+                table, ids = command.inputs
+                self._given(made)[:] = table.gathered(self._given(ids))
 
     def _given(self, ref: Ref) -> NDArray[Any]:
         return self._block.arrays[ref][: self._live[ref.axis]]

@@ -10,7 +10,19 @@ namespace golem {
 namespace GOLEM_ISA_NAMESPACE {
 namespace {
 
-constexpr int64_t kSummed = 1024;  // weights whose sum is float32; those sums are added in double
+constexpr int64_t kSummed = 1024;  // weights whose sum is float32, in kLanes lanes; those sums are added in double
+constexpr int kLanes = 16;         // whatever a vector holds, so that a sum has the same bits everywhere
+constexpr int kVectors = kLanes / kWidth;
+
+// Of all lanes, in halves: 8 lanes of sums, then 4, 2 and 1.
+float sum_of_lanes(vf *part) {
+  for (int n = kVectors / 2; n > 0; n /= 2)
+    for (int j = 0; j < n; j++) part[j] = part[j] + part[j + n];
+  if (kWidth > 4) return sum(part[0]);
+  float lanes[kWidth];
+  store(lanes, part[0]);
+  return (lanes[0] + lanes[2]) + (lanes[1] + lanes[3]);
+}
 
 }  // namespace
 
@@ -30,13 +42,15 @@ void attend_weights(const Attention &a, const Tile &t, int64_t query) {
   double total = 0;
   for (int64_t begin = 0; begin < n; begin += kSummed) {
     const int64_t end = n - begin < kSummed ? n : begin + kSummed;
-    vf part = zero();
-    for (int64_t i = begin; i < end; i += kWidth) {
-      const vf e = exp(load(w + i) - max);
-      store(w + i, e);
-      part = part + e;
-    }
-    total += sum(part);
+    vf part[kVectors];
+    for (int j = 0; j < kVectors; j++) part[j] = zero();
+    for (int64_t i = begin; i < end; i += kLanes)
+      for (int j = 0; j < kVectors; j++) {
+        const vf e = exp(load(w + i + j * kWidth) - max);
+        store(w + i + j * kWidth, e);
+        part[j] = part[j] + e;
+      }
+    total += sum_of_lanes(part);
   }
   const vf inverse = set1(static_cast<float>(1.0 / total));
   for (int64_t i = 0; i < n; i += kWidth) {

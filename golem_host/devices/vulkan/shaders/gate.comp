@@ -20,16 +20,17 @@ float gelu_tanh_of(float x) {
 // e^(-x^2 / 2) t P(t) with t = 1 / (1 + 0.3 |x|), as in Abramowitz and Stegun 7.1.26 with more terms.
 float gelu_erf_of(float x) {
   const float magnitude = min(abs(x), 40.0);  // there h is 0, and the product with it stays finite
-  precise float t = 1.0 / fma(0.3, magnitude, 1.0);
+  const float t = quotient(1.0, fma_of(0.3, magnitude, 1.0));
   precise float p = 0.0361950286;
-  p = fma(p, t, -0.159378991);
-  p = fma(p, t, 0.210119471);
-  p = fma(p, t, -0.0571682751);
-  p = fma(p, t, 0.1304169);
-  p = fma(p, t, 0.0993470028);
-  p = fma(p, t, 0.120845549);
-  p = fma(p, t, 0.119623259);
-  precise float h = exp_of(magnitude * magnitude * -0.5) * (p * t);
+  p = fma_of(p, t, -0.159378991);
+  p = fma_of(p, t, 0.210119471);
+  p = fma_of(p, t, -0.0571682751);
+  p = fma_of(p, t, 0.1304169);
+  p = fma_of(p, t, 0.0993470028);
+  p = fma_of(p, t, 0.120845549);
+  p = fma_of(p, t, 0.119623259);
+  precise float exponent = magnitude * magnitude * -0.5;
+  precise float h = exp_of(exponent) * (p * t);
   precise float y = max(x, 0.0) - magnitude * h;
   return is_nan(x) ? x : y;
 }

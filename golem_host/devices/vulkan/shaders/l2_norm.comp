@@ -3,8 +3,8 @@
 #version 450
 #extension GL_GOOGLE_include_directive : require
 layout(local_size_x_id = 0) in;
-#include "sum.glsl"
-
+#include "math.glsl"
+#include "pair_sum.glsl"
 
 layout(std430, set = 0, binding = 0) writeonly buffer Out { float result[]; };
 layout(std430, set = 0, binding = 1) readonly buffer X { float x[]; };
@@ -23,8 +23,12 @@ void main() {
     return;
   }
   const uint at = row * width + group * n;
-  precise float squares = 0.0;
-  for (uint i = t; i < n; i += gl_WorkGroupSize.x) squares = fma(x[at + i], x[at + i], squares);
-  precise float scale = 1.0 / sqrt(workgroup_sum(squares) + eps);
+  vec2 squares = vec2(0.0);
+  for (uint i = t; i < n; i += gl_WorkGroupSize.x) {
+    precise float square = x[at + i] * x[at + i];
+    squares = sum_of_pairs(squares, vec2(square, 0.0));
+  }
+  precise float total = workgroup_sum_of_pairs(squares).x + eps;
+  const float scale = quotient(1.0, sqrt_of(total));
   for (uint i = t; i < n; i += gl_WorkGroupSize.x) result[at + i] = x[at + i] * scale;
 }

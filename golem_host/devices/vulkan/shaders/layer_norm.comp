@@ -3,7 +3,8 @@
 #extension GL_GOOGLE_include_directive : require
 layout(local_size_x_id = 0) in;
 layout(constant_id = 1) const bool HAS_BIAS = true;
-#include "sum.glsl"
+#include "math.glsl"
+#include "pair_sum.glsl"
 
 layout(std430, set = 0, binding = 0) writeonly buffer Out { float result[]; };
 layout(std430, set = 0, binding = 1) readonly buffer X { float x[]; };
@@ -19,14 +20,16 @@ layout(push_constant) uniform Numbers {
 void main() {
   const uint row = gl_WorkGroupID.x, at = row * n, t = gl_LocalInvocationID.x;
   if (int(row) >= live[axis]) return;
-  precise float sum = 0.0, squares = 0.0;
-  for (uint i = t; i < n; i += gl_WorkGroupSize.x) sum = sum + x[at + i];
-  precise float mean = workgroup_sum(sum) / float(n);
+  vec2 sum = vec2(0.0), squares = vec2(0.0);
+  for (uint i = t; i < n; i += gl_WorkGroupSize.x) sum = sum_of_pairs(sum, vec2(x[at + i], 0.0));
+  const float mean = quotient_of_pairs(workgroup_sum_of_pairs(sum), vec2(float(n), 0.0));
   for (uint i = t; i < n; i += gl_WorkGroupSize.x) {
-    precise float centred = x[at + i] - mean;
-    squares = fma(centred, centred, squares);
+    precise float square = (x[at + i] - mean) * (x[at + i] - mean);
+    squares = sum_of_pairs(squares, vec2(square, 0.0));
   }
-  precise float scale = 1.0 / sqrt(workgroup_sum(squares) / float(n) + eps);
+  precise float variance = quotient_of_pairs(workgroup_sum_of_pairs(squares), vec2(float(n), 0.0));
+  variance = variance + eps;
+  const float scale = quotient(1.0, sqrt_of(variance));
   for (uint i = t; i < n; i += gl_WorkGroupSize.x) {
     precise float y = (x[at + i] - mean) * scale;
     y = y * weight[i];

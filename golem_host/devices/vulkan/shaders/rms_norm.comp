@@ -1,8 +1,10 @@
-// x / sqrt(mean(x^2) + eps) * weight: a workgroup for each last axis of x [rows, groups, n].
+// x / sqrt(mean(x^2) + eps) * weight: a workgroup for each last axis of x [rows, groups, n]. The squares are float32, their
+// sum is a pair, where the processor takes it in double.
 #version 450
 #extension GL_GOOGLE_include_directive : require
 layout(local_size_x_id = 0) in;
-#include "sum.glsl"
+#include "math.glsl"
+#include "pair_sum.glsl"
 
 layout(constant_id = 1) const bool HAS_WEIGHT = true;
 
@@ -20,9 +22,14 @@ void main() {
   const uint row = gl_WorkGroupID.y;
   if (int(row) >= live[axis]) return;
   const uint at = (row * groups + gl_WorkGroupID.x) * n;
-  precise float squares = 0.0;
-  for (uint i = gl_LocalInvocationID.x; i < n; i += gl_WorkGroupSize.x) squares = fma(x[at + i], x[at + i], squares);
-  precise float scale = 1.0 / sqrt(workgroup_sum(squares) / float(n) + eps);
+  vec2 squares = vec2(0.0);
+  for (uint i = gl_LocalInvocationID.x; i < n; i += gl_WorkGroupSize.x) {
+    precise float square = x[at + i] * x[at + i];
+    squares = sum_of_pairs(squares, vec2(square, 0.0));
+  }
+  precise float mean = quotient_of_pairs(workgroup_sum_of_pairs(squares), vec2(float(n), 0.0));
+  mean = mean + eps;
+  const float scale = quotient(1.0, sqrt_of(mean));
   for (uint i = gl_LocalInvocationID.x; i < n; i += gl_WorkGroupSize.x) {
     precise float y = x[at + i] * scale;
     if (HAS_WEIGHT) y = y * weight[i];

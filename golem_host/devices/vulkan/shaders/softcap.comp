@@ -18,5 +18,5 @@ void main() {
   const uint row = gl_WorkGroupID.y, i = gl_GlobalInvocationID.x;
   if (int(row) >= live[axis] || i >= width) return;
   const uint at = row * width + i;
-  result[at] = cap * tanh_of(x[at] / cap);
+  result[at] = cap * tanh_of(quotient(x[at], cap));
 }
