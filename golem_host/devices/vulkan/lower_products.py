@@ -1,7 +1,7 @@
 """Products with weights, dense and of experts, and rows of tables: which shader, which shape, which constants.
 
 A pass of few columns is bound by memory and takes `product_few`, one of many columns by arithmetic and takes
-`product_many`. Both sum in the same order, so a row has the same bits whichever computes it.
+`product_many`. Both sum in the order of the CPU's kernels, so a row has the same bits whichever computes it.
 """
 
 from __future__ import annotations
@@ -19,14 +19,17 @@ from golem_host.weights.types import GgmlType
 
 FEW = 8
 """Columns that `product_few` takes at most: more would need more registers than a lane has."""
-_SLICES = 16  # of a row, summed side by side by `product_few`
+_SLICES = 16  # of a row, read side by side by `product_few`
+_SPAN = 512  # inputs of a row of floats that are summed one after another, by one lane (`product.glsl`)
 _FEW_LANES = 128
+_FEW_WORDS = 8  # that a lane leaves for others between two barriers: little enough for several workgroups at once
 _LANES = 256
 _ACROSS = 16  # lanes of `product_many` with neighbouring rows
 _MANY_TILES = 1024  # of eight rows: so many keep a large device busy two at a time
 _SPREAD = 32768  # workgroups along one axis of a grid, well within what every device allows
 _FLOATS = (GgmlType.F32, GgmlType.F16, GgmlType.BF16)
 _SUMS = (GgmlType.Q4_1, GgmlType.Q5_1)  # their minimums are multiplied with rounded sums
+_MINIMUMS = (*_SUMS, GgmlType.Q2_K, GgmlType.Q4_K, GgmlType.Q5_K)
 
 
 @dataclass(frozen=True)
@@ -39,11 +42,19 @@ class _Shape:
     constants: tuple[int, ...]
 
 
-def _few(columns: int, rows: int) -> _Shape:
+def _few(columns: int, rows: int, kind: GgmlType, width: int) -> _Shape:
     taken = next(each for each in (1, 2, 4, FEW) if columns <= each)
-    # A column's activations are read once for both tiles.
-    tiles = 2 if taken >= 4 and layouts.matrix_tiles(rows) >= _MANY_TILES else 1
-    return _Shape("product_few", taken, layouts.TILE * tiles, (_FEW_LANES, taken, tiles))
+    # A column's activations are read once for both tiles; two words of each sum would take too much shared memory.
+    tiles = 2 if taken >= 4 and layouts.matrix_tiles(rows) >= _MANY_TILES and kind not in _MINIMUMS else 1
+    slices = _SLICES
+    while kind in _FLOATS and slices > 1 and slices // 2 * _SPAN >= width:
+        slices //= 2  # lanes without a span take other rows
+    words = taken * tiles * (2 if kind in _MINIMUMS else 1)  # of shared memory that a lane fills in a round
+    terms = -(-width // _SPAN) if kind in _FLOATS else layouts.pieces(kind, width)
+    rounds = -(-terms // slices)
+    turns = -(-rounds // max(1, min(4, _FEW_WORDS // words)))
+    height = _FEW_LANES // slices * tiles
+    return _Shape("product_few", taken, height, (_FEW_LANES, taken, tiles, slices, -(-rounds // turns)))
 
 
 def _many(low: Lowering, columns: int) -> _Shape:
@@ -85,11 +96,6 @@ def _activations(low: Lowering, x: Ref, kind: GgmlType, width: int) -> Ref | Non
     return low.shared((x.root, kernel, constants, width), make)
 
 
-def _slice_pieces(pieces: int) -> int:
-    """Pieces of one of the slices a row is summed in: decided by the row's width alone."""
-    return -(-pieces // (2 * _SLICES)) * 2
-
-
 def _rows(low: Lowering, op: Rows, out: Ref, table: Tensor, ids: Ref) -> list[Dispatch] | None:
     kind, (count, width) = table.type, table.shape
     if not layouts.has_layout(kind) or ids.axis.capacity > low.gpu.limits.workgroup_counts[1]:
@@ -115,13 +121,13 @@ def _linear(low: Lowering, op: Linear, out: Ref, x: Ref, weight: Tensor, bias: T
     if activations is None:
         return None
     (count, width), columns = weight.shape, x.axis.capacity
-    shape = _few(columns, count) if columns <= FEW else _many(low, columns)
+    shape = _few(columns, count, kind, width) if columns <= FEW else _many(low, columns)
     pieces = layouts.pieces(kind, width)
     made = []
     for part in low.pieces(weight, kind=kind):
         first = part.tiles.start * layouts.TILE
         rows = min(part.tiles.stop * layouts.TILE, count) - first
-        numbers: list[int | float | Axis] = [x.axis, rows, pieces, _slice_pieces(pieces), 0, 0, first, count]
+        numbers: list[int | float | Axis] = [x.axis, rows, pieces, 0, 0, first, count]
         numbers += [0] * 6
         made.append(
             Dispatch(
@@ -151,7 +157,8 @@ def _expert_linear(
         return None
     used, columns = routes.shape[0], x.axis.capacity
     expected = columns * used / experts  # columns of an expert
-    shape = _few(min(columns, FEW), op.rows) if columns <= FEW or expected <= FEW else _many(low, int(expected))
+    few = columns <= FEW or expected <= FEW
+    shape = _few(min(columns, FEW), op.rows, kind, width) if few else _many(low, int(expected))
     most_groups = min(columns * used, columns * used // shape.columns + experts + 1)
     activations = _activations(low, x, kind, width)
     if activations is None or most_groups > low.gpu.limits.workgroup_counts[1]:
@@ -161,16 +168,7 @@ def _expert_linear(
     first_tile, skip = divmod(op.first, layouts.TILE)
     made = []
     for part in low.pieces(weight, matrix_tiles):
-        numbers: list[int | float | Axis] = [
-            x.axis,
-            op.rows,
-            pieces,
-            _slice_pieces(pieces),
-            first_tile,
-            skip,
-            0,
-            op.rows,
-        ]
+        numbers: list[int | float | Axis] = [x.axis, op.rows, pieces, first_tile, skip, 0, op.rows]
         numbers += [matrix_tiles, part.tiles.start // matrix_tiles, len(part.tiles) // matrix_tiles]
         numbers += [experts, used, x.width // width]
         made.append(

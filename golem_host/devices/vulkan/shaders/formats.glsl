@@ -2,23 +2,24 @@
 // for one TYPE. Codes of a piece are int8, four a word: `low` has the first half of its values. They may be a multiple
 // of the type's codes by a power of two, of which `d` has the inverse, so nothing is rounded by it.
 //
-//   value = (d * scale) * code - m        scale: `scales` if SCALE16 (of each half), else 1
-//
-// m is 0 without MINIMUM, (m * minimums) if it has one for each half (MINIMUM16).
+//   value = d * code                                    SIMPLE and WIDE types
+//   value = d * code - m                                with a MINIMUM
+//   value = (d * scale) * code [- m * minimum]          SUPER types [with MINIMUMS]; of each half of a piece
 
 #include "half.glsl"
 
 #if defined(F32) || defined(F16) || defined(BF16)
 #define FLOATS
 #endif
-#if defined(Q6_K) || defined(Q3_K) || defined(Q2_K)
-#define SCALE16
+#if defined(Q2_K) || defined(Q3_K) || defined(Q4_K) || defined(Q5_K) || defined(Q6_K) || defined(IQ4_XS)
+#define SUPER
+#elif defined(Q1_0) || defined(Q2_0) || defined(PQ2_0) || defined(PTQ1_0)
+#define WIDE
 #endif
-#if defined(Q4_1) || defined(Q5_1) || defined(Q4_K) || defined(Q5_K)
+#if defined(Q4_1) || defined(Q5_1)
 #define MINIMUM
-#endif
-#ifdef Q2_K
-#define MINIMUM16
+#elif defined(Q2_K) || defined(Q4_K) || defined(Q5_K)
+#define MINIMUMS
 #endif
 
 // How many values eight words hold.
@@ -28,6 +29,17 @@
 #define PIECE 16u
 #else
 #define PIECE 32u
+#endif
+
+// Pieces that share d.
+#if defined(SUPER)
+#define BLOCK 8
+#elif defined(Q2_0)
+#define BLOCK 2
+#elif defined(WIDE)
+#define BLOCK 4
+#else
+#define BLOCK 1
 #endif
 
 // Words that eight pieces of a row take; a tile of eight rows takes as many for each piece.
@@ -106,14 +118,13 @@ uvec4 top_two(uint word) { return (uvec4(word) << uvec4(6u, 4u, 2u, 0u)) & 0xc0c
 
 // Scale and minimum of piece `piece` of eight, from the packed six-bit pairs of Q4_K and Q5_K.
 #if defined(Q4_K) || defined(Q5_K)
-void six_bits(uvec4 header, uint piece, out float d, out float m) {
+ivec2 six_bits(uvec4 header, uint piece) {
   uint shift = 8u * (piece & 3u);
   uint a = header.y >> shift, b = header.z >> shift, c = header.w >> shift;
   bool first = (piece & 7u) < 4u;
   uint scale = first ? a & 63u : (c & 15u) | ((a >> 2) & 48u);
   uint minimum = first ? b & 63u : ((c >> 4) & 15u) | ((b >> 2) & 48u);
-  d = half_value(header.x & 0xffffu) * float(scale);
-  m = half_value(header.x >> 16) * float(minimum);
+  return ivec2(scale, minimum);
 }
 #endif
 
@@ -135,17 +146,12 @@ Piece piece_at(uint tile, uint pieces, uint piece, uint row) {
   uint bits = weights1[tile + unit_at(piece, 1u, row)];  // 1: -1
   w.low = (bits_of_low(bits, 0) * 0xfeu) ^ 0x01010101u;
   w.high = (bits_of_high(bits, 0) * 0xfeu) ^ 0x01010101u;
-  w.d = uintBitsToFloat(weights1[tile + plane_size(pieces, 1u) + unit_at(piece / 4u, 1u, row)]);
+  w.d = uintBitsToFloat(weights1[tile + plane_size(pieces, 1u) + unit_at(piece / BLOCK, 1u, row)]);
 #elif defined(Q2_0) || defined(PQ2_0) || defined(PTQ1_0)
-#ifdef Q2_0
-  const uint kBlock = 2u;  // pieces
-#else
-  const uint kBlock = 4u;
-#endif
   uint at = tile + unit_at(piece, 2u, row);
   w.low = top_two(weights1[at]);
   w.high = top_two(weights1[at + 1u]);
-  w.d = uintBitsToFloat(weights1[tile + plane_size(pieces, 2u) + unit_at(piece / kBlock, 1u, row)]) * -0.015625;
+  w.d = uintBitsToFloat(weights1[tile + plane_size(pieces, 2u) + unit_at(piece / BLOCK, 1u, row)]) * -0.015625;
 #elif defined(Q2_K) || defined(Q3_K)
   uint at = tile + unit_at(piece, 2u, row);
   uint first = weights1[at], second = weights1[at + 1u];
@@ -185,7 +191,8 @@ Piece piece_at(uint tile, uint pieces, uint piece, uint row) {
   at += unit_at(piece / 8u, 2u, row);
   uint header = weights1[at], j = piece & 7u;
   uint scale = ((weights1[at + 1u] >> (4u * j)) & 15u) | (((header >> (16u + 2u * j)) & 3u) << 4);
-  w.d = half_value(header & 0xffffu) * float(int(scale) - 32);
+  w.scales = ivec2(int(scale) - 32);
+  w.d = half_value(header & 0xffffu);
 #endif
 #elif defined(Q6_K)
   uint high = at + unit_at(piece, 2u, row);
@@ -216,7 +223,12 @@ Piece piece_at(uint tile, uint pieces, uint piece, uint row) {
   w.d = half_value(both & 0xffffu);
   w.m = -half_value(both >> 16);
 #else
-  six_bits(weights4[(at + unit_at(piece / 8u, 4u, row)) / 4u], piece, w.d, w.m);
+  const uvec4 header = weights4[(at + unit_at(piece / 8u, 4u, row)) / 4u];
+  const ivec2 both = six_bits(header, piece);
+  w.scales = both.xx;
+  w.minimums = both.yy;
+  w.d = half_value(header.x & 0xffffu);
+  w.m = half_value(header.x >> 16);
 #endif
 #endif
 #endif

@@ -1,8 +1,11 @@
 // What the two product shaders share: how a piece of weights meets a piece of activations, and which columns a
-// workgroup takes. The order of sums is the same in both, decided by the width of a row alone:
+// workgroup takes. The order of sums is that of the CPU's kernels (product_blocks.cpp, panel.h), to the bit: a row is
+// added up block after block, in their order, without fused steps. A block adds
 //
-//   Inside a piece whole numbers are summed, which is exact (floats: one after another). Pieces follow one another
-//   within a slice, the next `slice_pieces`; there are at most 16 slices, whose sums are added in their order.
+//   (d * a) * float(whole), then -m * sum if its type has a minimum        one piece; a, sum: of the activations
+//   d * (((0 + a * float(whole)) + a * float(whole)) + ...)                WIDE: for each of its pieces
+//   (d * a) * float(whole), then -(m * a) * float(minimums)                SUPER: whole numbers of all its pieces
+//   fma(w, x, ... fma(w, x, 0))                                            FLOATS: a span of SPAN inputs
 //
 // A row of activations (quantize_*.comp): two uvec4 of codes for each piece; then, not for floats, for each two pieces
 // a uvec4: the scale of the first as float bits, its offset factor, those of the second. The offset factor is for Q4_1
@@ -33,7 +36,6 @@ layout(push_constant) uniform Numbers {
   int axis;
   uint rows;           // of the matrix, or of what is wanted of each expert's
   uint pieces;         // in a row
-  uint slice_pieces;   // an even number
   uint first_tile;     // of the matrix in the bound weights; experts: tile of the first wanted row
   uint skip;           // rows of the first tile that are not wanted
   uint first_row;      // of the result that the bound weights give
@@ -79,8 +81,28 @@ Columns columns_of(uint at, uint most, bool experts) {
   return c;
 }
 
+// A row's sum in the making: of whole blocks, and what there is of the block that is being read.
+struct Sum {
+  float total;
+#ifdef SUPER
+  int whole, minimums;
+#else
+  float block;
+#endif
+};
+
+#ifdef SUPER
+const Sum NOTHING = Sum(0.0, 0, 0);
+#else
+const Sum NOTHING = Sum(0.0, 0.0);
+#endif
+
 #ifdef FLOATS
-#if defined(F16)
+#define SPAN (512u / PIECE)  // pieces
+
+#if defined(F32)
+#include "fused.glsl"
+#elif defined(F16)
 vec2 both(uint word) { return unpackHalf2x16(word); }
 #elif defined(BF16)
 vec2 both(uint word) { return uintBitsToFloat(uvec2(word << 16, word & 0xffff0000u)); }
@@ -90,8 +112,8 @@ float add_words(float sum, uvec4 w, uvec4 x) {
   precise float s = sum;
   for (int i = 0; i < 4; i++) {
 #ifdef F32
-    s = fma(uintBitsToFloat(w[i]), uintBitsToFloat(x[i]), s);
-#else
+    s = fma_of(uintBitsToFloat(w[i]), uintBitsToFloat(x[i]), s);
+#else  // products of halves are exact in float
     const vec2 a = both(w[i]), b = both(x[i]);
     s = fma(a.x, b.x, s);
     s = fma(a.y, b.y, s);
@@ -100,31 +122,80 @@ float add_words(float sum, uvec4 w, uvec4 x) {
   return s;
 }
 
-float add_piece(float sum, Piece w, uvec4 low, uvec4 high, uint scale, uint factor) {
-  return add_words(add_words(sum, w.low, low), w.high, high);
+float add_piece(float sum, Piece w, uvec4 low, uvec4 high) { return add_words(add_words(sum, w.low, low), w.high, high); }
+
+Sum with_block(Sum s) {
+  precise float total = s.total + s.block;
+  return Sum(total, 0.0);
 }
 #else
 int dot_words(uvec4 a, uvec4 b) { return DOT4(a.x, b.x) + DOT4(a.y, b.y) + DOT4(a.z, b.z) + DOT4(a.w, b.w); }
 
 ivec2 halves_of(uint factor) { return ivec2(int(factor << 16) >> 16, int(factor) >> 16); }
 
-float add_piece(float sum, Piece w, uvec4 low, uvec4 high, uint scale, uint factor) {
-  const float d = uintBitsToFloat(scale);
-#ifdef SCALE16
-  const int whole = w.scales.x * dot_words(w.low, low) + w.scales.y * dot_words(w.high, high);
+// What a piece gives to a sum: one word, or two if there are minimums.
+#if defined(MINIMUM) || defined(MINIMUMS)
+#define WORDS 2
 #else
-  const int whole = dot_words(w.low, low) + dot_words(w.high, high);
+#define WORDS 1
 #endif
-  precise float s = sum + (w.d * d) * float(whole);
-#if defined(Q4_1) || defined(Q5_1)
-  s = s - w.m * uintBitsToFloat(factor);
-#elif defined(MINIMUM)
-  const ivec2 sums = halves_of(factor);
-  s = s - (w.m * d) * float(sums.x + sums.y);
-#elif defined(MINIMUM16)
-  const ivec2 sums = w.minimums * halves_of(factor);
-  s = s - (w.m * d) * float(sums.x + sums.y);
+
+uvec2 term_of(Piece w, uvec4 low, uvec4 high, uint scale, uint factor) {
+#ifdef SUPER
+  const int whole = w.scales.x * dot_words(w.low, low) + w.scales.y * dot_words(w.high, high);
+  const ivec2 minimums = w.minimums * halves_of(factor);
+  return uvec2(whole, minimums.x + minimums.y);
+#else
+  const float whole = float(dot_words(w.low, low) + dot_words(w.high, high)), a = uintBitsToFloat(scale);
+#ifdef WIDE
+  precise float term = a * whole;
+#else
+  precise float term = (w.d * a) * whole;
+#endif
+  precise float offset = w.m * uintBitsToFloat(factor);
+  return floatBitsToUint(vec2(term, offset));
+#endif
+}
+
+Sum with_term(Sum s, uvec2 term) {
+#if defined(SUPER)
+  s.whole += int(term.x);
+  s.minimums += int(term.y);
+#elif defined(WIDE)
+  precise float block = s.block + uintBitsToFloat(term.x);
+  s.block = block;
+#else
+  precise float total = s.total + uintBitsToFloat(term.x);
+#ifdef MINIMUM
+  total = total - uintBitsToFloat(term.y);
+#endif
+  s.total = total;
 #endif
   return s;
 }
+
+// What the last term of a block is followed by: `scales_of` it.
+#if BLOCK > 1
+vec2 scales_of(float d, float m, uint scale) {
+#ifdef SUPER
+  precise vec2 scales = vec2(d, m) * uintBitsToFloat(scale);
+  return scales;
+#else
+  return vec2(d, 0.0);
+#endif
+}
+
+Sum with_block(Sum s, vec2 scales) {
+#ifdef SUPER
+  precise float total = s.total + scales.x * float(s.whole);
+#ifdef MINIMUMS
+  total = total - scales.y * float(s.minimums);
+#endif
+  return Sum(total, 0, 0);
+#else
+  precise float total = s.total + scales.x * s.block;
+  return Sum(total, 0.0);
+#endif
+}
+#endif
 #endif

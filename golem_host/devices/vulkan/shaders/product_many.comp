@@ -25,7 +25,7 @@ shared uvec4 column_codes[STEP * 2u * COLUMNS];
 shared vec2 weight_scales[STEP * ROWS];  // d, m
 shared uvec2 column_scales[STEP * COLUMNS];
 #endif
-#ifdef SCALE16
+#ifdef SUPER
 shared uint weight_bytes[STEP * ROWS];  // two scales, two minimums
 #endif
 shared uint column_places[COLUMNS];  // in `activations`
@@ -46,7 +46,7 @@ void load_weights(uint first, uint last, uint piece, uint lane) {
 #ifndef FLOATS
     weight_scales[task] = vec2(w.d, w.m);
 #endif
-#ifdef SCALE16
+#ifdef SUPER
     const uvec2 scales = uvec2(w.scales & 255), minimums = uvec2(w.minimums);
     weight_bytes[task] = scales.x | scales.y << 8 | minimums.x << 16 | minimums.y << 24;
 #endif
@@ -76,7 +76,7 @@ Piece loaded(uint k, uint row) {
   w.d = scales.x;
   w.m = scales.y;
 #endif
-#ifdef SCALE16
+#ifdef SUPER
   const uint bytes = weight_bytes[k * ROWS + row];
   w.scales = ivec2(bytes << 24, bytes << 16) >> 24;
   w.minimums = ivec2((bytes >> 16) & 255u, bytes >> 24);
@@ -95,36 +95,41 @@ void main() {
     const uint column = column_of(c, i);
     column_places[i] = (EXPERTS && inner == 1u ? column / used : column) * X_STRIDE;
   }
-  float totals[EACH_ROW * EACH_COLUMN], sums[EACH_ROW * EACH_COLUMN];
-  [[unroll]] for (uint i = 0u; i < EACH_ROW * EACH_COLUMN; i++) totals[i] = sums[i] = 0.0;
+  Sum sums[EACH_ROW * EACH_COLUMN];
+  [[unroll]] for (uint i = 0u; i < EACH_ROW * EACH_COLUMN; i++) sums[i] = NOTHING;
 
-  uint slice_end = slice_pieces;
   [[dont_unroll]] for (uint piece = 0u; piece < pieces; piece += STEP) {
     barrier();
     load_weights(first_place + first, first_place + tiles - 1u, piece, lane);
     load_columns(piece, lane);
     barrier();
     [[dont_unroll]] for (uint k = 0u; k < min(STEP, pieces - piece); k++) {
-      if (piece + k == slice_end) {
-        slice_end += slice_pieces;
-        [[unroll]] for (uint i = 0u; i < EACH_ROW * EACH_COLUMN; i++) {
-          precise float total = totals[i] + sums[i];
-          totals[i] = total;
-          sums[i] = 0.0;
-        }
-      }
+#ifdef FLOATS
+      const bool block_ends = (piece + k) % SPAN == SPAN - 1u || piece + k == pieces - 1u;
+#else
+      const bool block_ends = (piece + k) % BLOCK == BLOCK - 1u;
+#endif
       Piece w[EACH_ROW];
       [[unroll]] for (uint i = 0u; i < EACH_ROW; i++) w[i] = loaded(k, i * ACROSS + across);
       [[unroll]] for (uint j = 0u; j < EACH_COLUMN; j++) {
         const uint column = j * DOWN + down;
         const uvec4 low = column_codes[2u * k * COLUMNS + column], high = column_codes[(2u * k + 1u) * COLUMNS + column];
 #ifdef FLOATS
-        const uvec2 scale = uvec2(0u);
+        [[unroll]] for (uint i = 0u; i < EACH_ROW; i++) {
+          const uint o = i * EACH_COLUMN + j;
+          sums[o].block = add_piece(sums[o].block, w[i], low, high);
+          if (block_ends) sums[o] = with_block(sums[o]);
+        }
 #else
         const uvec2 scale = column_scales[k * COLUMNS + column];
+        [[unroll]] for (uint i = 0u; i < EACH_ROW; i++) {
+          const uint o = i * EACH_COLUMN + j;
+          sums[o] = with_term(sums[o], term_of(w[i], low, high, scale.x, scale.y));
+#if BLOCK > 1
+          if (block_ends) sums[o] = with_block(sums[o], scales_of(w[i].d, w[i].m, scale.x));
 #endif
-        [[unroll]] for (uint i = 0u; i < EACH_ROW; i++)
-          sums[i * EACH_COLUMN + j] = add_piece(sums[i * EACH_COLUMN + j], w[i], low, high, scale.x, scale.y);
+        }
+#endif
       }
     }
   }
@@ -136,7 +141,7 @@ void main() {
     [[unroll]] for (uint i = 0u; i < EACH_ROW; i++) {
       const uint r = first * 8u + i * ACROSS + across - skip;
       if (r >= rows) continue;
-      precise float sum = totals[i * EACH_COLUMN + j] + sums[i * EACH_COLUMN + j];
+      precise float sum = sums[i * EACH_COLUMN + j].total;
       if (HAS_BIAS) sum = sum + bias[first_row + r];
       if (c.absent) sum = uintBitsToFloat(0x7fc00000u);
       result[target + r] = sum;

@@ -40,7 +40,7 @@ void main() {
     precise float value = uintBitsToFloat((bits >> (16u * (i & 1u))) << 16);
 #else
     const int code = int(bits << (24u - 8u * (i & 3u))) >> 24;
-#ifdef SCALE16
+#ifdef SUPER
     const float scale = w.d * float(w.scales[i / 16u]);
 #else
     const float scale = w.d;
@@ -48,7 +48,7 @@ void main() {
     precise float value = scale * float(code);
 #if defined(MINIMUM)
     value = value - w.m;
-#elif defined(MINIMUM16)
+#elif defined(MINIMUMS)
     value = value - w.m * float(w.minimums[i / 16u]);
 #endif
 #endif
