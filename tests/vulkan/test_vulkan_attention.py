@@ -1,8 +1,8 @@
-"""Attention over slot caches against its torch twin, and the promise that a row's bits ignore its company."""
+"""Attention over slot caches has the bits of the CPU's kernels, and a row's bits ignore its company."""
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
@@ -12,7 +12,9 @@ from numpy.typing import NDArray
 from golem_host import ops
 from golem_host.devices.cpu import CpuBackend
 from golem_host.devices.vulkan.backend import VulkanBackend
+from golem_host.devices.vulkan.gpu import Gpu
 from golem_host.devices.vulkan.lower_attention import Heads, Tile
+from golem_host.devices.vulkan.physical import PhysicalDevice
 from golem_host.ops import Recording
 
 Rows = NDArray[np.int64]
@@ -118,16 +120,14 @@ def chunks(rows: int, parts: int) -> list[Rows]:
 
 
 @pytest.mark.parametrize("shape", SHAPES.values(), ids=SHAPES)
-def test_attention(vulkan: VulkanBackend, twin: CpuBackend, shape: Shape) -> None:
+def test_attention(vulkan: VulkanBackend, cpu: CpuBackend, shape: Shape) -> None:
     rows, length = sum(shape.lengths), shape.lengths[0]
     parts = -(-rows // 40)
     layer = Layer(vulkan, shape)
     together = layer.attend(chunks(rows, parts))
-    # Scores and sums are float32: an error of a score of s is s * 2^-24 in its weight.
-    np.testing.assert_allclose(together, layer.exact(), rtol=0, atol=4e-6)
-    # The twin rounds weights, whose sum is one, to half precision.
-    rounding = 2**-11 * np.abs(layer.rows[2]).max()
-    np.testing.assert_allclose(together, Layer(twin, shape).attend(chunks(rows, parts)), rtol=0, atol=rounding)
+    np.testing.assert_array_equal(together, Layer(cpu, shape).attend(chunks(rows, parts)))
+    # Weights, whose sum is one, are rounded to half precision.
+    np.testing.assert_allclose(together, layer.exact(), rtol=0, atol=2**-11 * np.abs(layer.rows[2]).max())
     # A few rows of one conversation with one of another, in passes that share keys between workgroups.
     few = chunks(length - 12, length // 5)
     other = np.array_split(np.arange(length, rows), len(few))
@@ -146,6 +146,34 @@ def test_passes_of_any_width(vulkan: VulkanBackend, name: str) -> None:
     for width in (1, 8, 64):
         found = layer.attend(np.array_split(last, -(-25 // width)), width)
         np.testing.assert_array_equal(found[last], expected[last])
+
+
+@pytest.mark.parametrize("window", [0, 1061])
+def test_sums_of_many_positions(vulkan: VulkanBackend, cpu: CpuBackend, window: int) -> None:
+    """Sums of weights are made of 1024 positions each: with a window they begin anywhere."""
+    length = 2 * window + 40 if window else 1100
+    shape = Shape(heads=2, kv_heads=1, cells=1317 if window else length, window=window, lengths=(length,))
+    layer, expected = Layer(vulkan, shape), Layer(cpu, shape).attend(chunks(length, -(-length // 256)), 256)
+    np.testing.assert_array_equal(layer.attend(chunks(length, -(-length // 256)), 256), expected)
+    last = np.arange(length - 20, length)
+    np.testing.assert_array_equal(layer.attend(np.array_split(last, 5), 4)[last], expected[last])
+
+
+@pytest.mark.parametrize("by_driver", [True, False])
+def test_small_halves_are_kept(
+    physical: PhysicalDevice, cpu: CpuBackend, by_driver: bool, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Also where the driver's own way of unpacking them is not trusted."""
+    with Gpu(physical) as gpu:
+        if not by_driver:
+            monkeypatch.setattr(gpu, "facts", replace(gpu.facts, small_halves=False))
+        layers = [Layer(each, Shape()) for each in (VulkanBackend(gpu), cpu)]
+        for layer in layers:
+            for row in layer.rows[1:]:
+                row[::2] *= 1e-5
+                row[0, :2] = np.inf, 65504
+        found, expected = (layer.attend(chunks(159, 4)) for layer in layers)
+    np.testing.assert_array_equal(found, expected)
 
 
 def test_stale_cells_are_not_seen(vulkan: VulkanBackend) -> None:

@@ -12,8 +12,8 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from golem_host.devices.vulkan import fused
 from golem_host.devices.vulkan.errors import DeviceLost, NoVulkan, OutOfDeviceMemory, check
+from golem_host.devices.vulkan.facts import Facts, facts_of
 from golem_host.devices.vulkan.memory import Arena, View
 from golem_host.devices.vulkan.physical import FeatureChain, MemoryType, PhysicalDevice
 from golem_host.devices.vulkan.pipelines import Kernel, Pipelines
@@ -212,9 +212,9 @@ class Gpu:
         return self._pipelines.get(name, tuple(constants))
 
     @cached_property
-    def fused(self) -> bool:
-        """Whether fma rounds once."""
-        return fused.rounds_once(self)
+    def facts(self) -> Facts:
+        """What Vulkan leaves open of its arithmetic."""
+        return facts_of(self)
 
     def save_pipelines(self) -> None:
         """Keep what the driver compiled for the next start of the host."""

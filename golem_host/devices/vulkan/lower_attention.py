@@ -12,11 +12,13 @@ from golem_host.ops.recording import Ref
 from golem_host.ops.rope import Rope, RopeStyle
 
 RANGE = 128
-"""Positions whose result is made by itself and added to that of the positions before (`shaders/merge.glsl`)."""
-CHUNKS = 4
-"""Parts of a range whose sums of values are made by themselves (`shaders/attention.glsl`)."""
+"""Positions that a workgroup takes together (`shaders/attention_order.glsl`)."""
+CHUNK = 64
+"""Positions whose sum of values is made by itself (`shaders/attention_order.glsl`)."""
+SUMMED = 1024
+"""Positions whose sum of weights is made by itself (`shaders/attention_order.glsl`)."""
 LANES = 16
-"""Threads that make weights of a query's scores (`shaders/attention.glsl`)."""
+"""Parts of such a sum."""
 TILE_QUERIES = 16
 """Queries that read keys and values together, at most."""
 SHARED_MEMORY = 32 << 10
@@ -77,7 +79,7 @@ class Tile:
     """The shape of a tile (`shaders/attention.glsl`), which leaves no trace in the result.
 
     `rows` of `heads` queries each, of which a thread takes `scored` and `summed` together. `splits` workgroups share
-    its ranges, 1 when one takes them all; with `apart` a range's chunks are summed by different threads.
+    its ranges, 1 when one takes them all.
     """
 
     heads: int
@@ -85,7 +87,6 @@ class Tile:
     scored: int
     summed: int
     splits: int
-    apart: bool
 
     @staticmethod
     def of(of: Heads, rows: int, ranges: int, room: int) -> Tile:
@@ -97,30 +98,28 @@ class Tile:
             workgroups = rows * of.kv_heads * (of.group // heads)
             splits = min(ranges, MOST_SPLITS, -(-ENOUGH_WORKGROUPS // workgroups)) if rows <= WIDEST_SPLIT else 1
             for tile_rows in range(min(rows, TILE_QUERIES // heads), 0, -1):
-                for apart in (True, False) if splits > 1 else (False,):
-                    tile = _tile(of, heads, tile_rows, splits, apart)
-                    if tile.shared_bytes(of) <= room:
-                        return tile
+                tile = _tile(of, heads, tile_rows, splits)
+                if tile.shared_bytes(of) <= room:
+                    return tile
         raise ValueError(
             f"heads of {of.key_dim} and {of.value_dim} values do not fit the {room} bytes that a workgroup shares"
         )
 
     def shared_bytes(self, of: Heads) -> int:
-        """What the shader takes of a workgroup's memory."""
+        """What the shader takes of a workgroup's memory, of several the one that takes most."""
         queries = self.heads * self.rows
+        keys = 16 * of.quads * -(-queries // self.scored) * self.scored
         summed = -(-queries // self.summed) * self.summed
-        padded = max(summed, -(-queries // self.scored) * self.scored)
-        sums = 1 if self.splits > 1 else summed * of.pairs
-        if self.apart:
-            sums = CHUNKS * summed * of.pairs
-        return padded * (16 * of.quads + 4 * RANGE + 4 * LANES + 24) + 8 * sums
+        if self.splits > 1:
+            return max(keys + queries * 4 * (RANGE + LANES), summed * 4 * RANGE + queries * 4)
+        return keys + summed * (4 * RANGE + 8 * of.pairs) + queries * (8 * LANES + 16)
 
 
-def _tile(of: Heads, heads: int, rows: int, splits: int, apart: bool) -> Tile:
+def _tile(of: Heads, heads: int, rows: int, splits: int) -> Tile:
     queries = heads * rows
     scored = _together(queries * RANGE, queries)
-    summed = _together(queries * of.pairs * (CHUNKS if apart else 1), queries)
-    return Tile(heads, rows, scored, summed, splits, apart)
+    summed = _together(queries * of.pairs * (RANGE // CHUNK if splits > 1 else 1), queries)
+    return Tile(heads, rows, scored, summed, splits)
 
 
 def _together(items: int, queries: int) -> int:
@@ -138,26 +137,64 @@ def _attention(
         return None
     heads, axis = q.shape[0], out.axis
     of = Heads(cache.kv_heads, heads // cache.kv_heads, cache.key_dim, cache.value_dim)
-    # a row attends as many positions as there are cells, or as its window has, which may begin within a range
-    ranges = -(-min(op.window, cache.cells) // RANGE) + 1 if op.window else -(-cache.cells // RANGE)
+    ranges = _touched(op, _most_keys(op, cache), RANGE)
     tile = Tile.of(of, axis.capacity, ranges, min(low.gpu.limits.shared_memory, SHARED_MEMORY))
-    split = tile.splits > 1
-    partial = low.scratch(axis, heads, ranges, 2 + cache.value_dim) if split else out
-    constants = (THREADS, cache.key_dim, cache.value_dim, cache.cells, tile.heads, tile.rows, tile.scored, tile.summed)
-    buffers = [partial, q, cache.keys, cache.values, slots, positions, LIVE]
-    shape = [cache.slots, of.kv_heads, of.group, ranges, op.window]
-    numbers = [axis, *shape, float(op.scale), float(op.softcap)]
+    if tile.splits > 1:
+        return _shared(low, op, out, q, cache, slots, positions, tile)
+    tiled = (tile.heads, tile.rows, tile.scored, tile.summed)
+    constants = (THREADS, cache.key_dim, cache.value_dim, cache.cells, *tiled, op.softcap > 0)
+    buffers = [out, q, cache.keys, cache.values, slots, positions, LIVE]
+    numbers = [axis, cache.slots, of.kv_heads, of.group, op.window, float(op.scale), float(op.softcap)]
+    grid = (1, heads // tile.heads, axis.capacity)
+    return [Dispatch("attention", constants, buffers, numbers, grid, axis, [q, slots, positions], out)]
+
+
+def _shared(
+    low: Lowering, op: Attention, out: Ref, q: Ref, cache: VulkanCache, slots: Ref, positions: Ref, tile: Tile
+) -> list[Dispatch]:
+    """Tiles whose ranges are shared between workgroups, in four steps."""
+    heads, axis = q.shape[0], out.axis
+    keys = _most_keys(op, cache)
+    ranges, chunks, sums = _touched(op, keys, RANGE), _touched(op, keys, CHUNK), -(-keys // SUMMED)
+    stride = keys + ranges + sums
+    scores, weights = (low.scratch(axis, heads, stride) for _ in range(2))
+    parts = low.scratch(axis, heads, chunks, cache.value_dim)
+    shape = [cache.slots, cache.kv_heads, heads // cache.kv_heads, op.window]
     grid = (tile.splits, heads // tile.heads, axis.capacity)
+    where = [slots, positions, LIVE]
+
+    tiled = (cache.cells, tile.heads, tile.rows)
+    constants = (THREADS, cache.key_dim, *tiled, tile.scored, keys, stride, op.softcap > 0)
+    buffers = [scores, q, cache.keys, *where]
+    numbers = [axis, *shape, float(op.scale), float(op.softcap)]
     reads = [q, slots, positions]
-    first = Dispatch("attention", (*constants, split, tile.apart), buffers, numbers, grid, axis, reads, partial)
-    if not split:
-        return [first]
-    buffers = [out, partial, positions, LIVE]
-    numbers = [axis, heads, ranges, op.window]
-    grid = (heads, axis.capacity, 1)
-    reads = [partial, positions]
-    merge = Dispatch("attention_merge", (THREADS, cache.value_dim), buffers, numbers, grid, axis, reads, out)
-    return [first, merge]
+    first = Dispatch("attention_scores", constants, buffers, numbers, grid, axis, reads, scores)
+
+    constants = (THREADS, keys, ranges, stride)
+    buffers = [weights, scores, positions, LIVE]
+    numbers, reads = [axis, heads, op.window], [scores, positions]
+    every = (sums, heads, axis.capacity)
+    second = Dispatch("attention_weights", constants, buffers, numbers, every, axis, reads, weights, in_place=[scores])
+
+    constants = (THREADS, cache.value_dim, *tiled, tile.summed, keys, ranges, stride, chunks)
+    buffers = [parts, weights, cache.values, *where]
+    reads = [weights, slots, positions]
+    third = Dispatch("attention_values", constants, buffers, [axis, *shape], grid, axis, reads, parts)
+
+    constants, buffers = (THREADS, cache.value_dim, chunks), [out, parts, positions, LIVE]
+    every = (heads, axis.capacity, 1)
+    last = Dispatch("attention_sum", constants, buffers, numbers, every, axis, [parts, positions], out)
+    return [first, second, third, last]
+
+
+def _most_keys(op: Attention, cache: VulkanCache) -> int:
+    """Positions that a row attends at most."""
+    return min(op.window, cache.cells) if op.window else cache.cells
+
+
+def _touched(op: Attention, keys: int, size: int) -> int:
+    """How many stretches of `size` positions a row attends at most: with a window the first may begin before it."""
+    return -(-keys // size) + (1 if op.window else 0)
 
 
 LOWER: dict[type, Lower] = {

@@ -20,8 +20,10 @@ SHADERS = Path(__file__).parent / "shaders"
 PUSH_BYTES = 128
 """Bytes of push constants: what every device has."""
 
-FUSED = 99
-"""The specialization constant that says whether fma rounds once (`shaders/fused.glsl`), of all shaders that have it."""
+FUSED, SMALL_HALVES = 99, 98
+"""Specialization constants of what the device does (`Facts`; `shaders/fused.glsl`, `shaders/unpack.glsl`): set in all
+shaders that have them.
+"""
 
 # Numbers of the SPIR-V specification.
 _MAGIC = 0x07230203
@@ -116,7 +118,7 @@ class Pipelines:
         if shader is None:
             path = name if isinstance(name, Path) else SHADERS / f"{name}.spv"
             shader = self._shaders[name] = read_shader(path)
-        own = sorted(shader.constants.keys() - {FUSED})
+        own = sorted(shader.constants.keys() - {FUSED, SMALL_HALVES})
         if own != list(range(len(constants))):
             declared = ", ".join(map(str, own)) or "none"
             raise ValueError(f"shader {name} has the specialization constants {declared}; {len(constants)} are given")
@@ -131,7 +133,9 @@ class Pipelines:
         try:
             given = dict(enumerate(constants))
             if FUSED in shader.constants:
-                given[FUSED] = gpu.fused
+                given[FUSED] = gpu.facts.fused
+            if SMALL_HALVES in shader.constants:
+                given[SMALL_HALVES] = gpu.facts.small_halves
             values = ffi.new("uint32_t[]", [_bits(shader.constants[i], value) for i, value in given.items()])
             entries = ffi.new(
                 "VkSpecializationMapEntry[]",

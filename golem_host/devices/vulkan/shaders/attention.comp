@@ -1,9 +1,6 @@
-// softmax(scale * q.k) v over slot caches, for tiles of queries that read the same keys: neighbouring rows of one slot, of
-// each of them some heads of one kv head. Queries are rounded to half precision as ggml does; weights are not, as in its
-// flash attention.
-//
-// A workgroup of column x takes every (number of columns)th range. The row of z leads a tile when it begins one: when it
-// does not go on where the row before it is, or its position is a multiple of ROWS.
+// softmax(scale * q.k) v over slot caches, a tile of queries by one workgroup: for passes that have tiles for a whole device.
+// Three times over all ranges of positions, for the largest score, the sum of the weights, and the values; scores are made
+// anew each time, so that no memory is needed for them, but once where there is one range.
 #version 450
 #extension GL_GOOGLE_include_directive : require
 #extension GL_EXT_control_flow_attributes : require
@@ -12,18 +9,13 @@ layout(local_size_x_id = 0) in;
 layout(constant_id = 1) const uint KEY_DIM = 64;
 layout(constant_id = 2) const uint VALUE_DIM = 64;
 layout(constant_id = 3) const uint CELLS = 128;
-layout(constant_id = 4) const uint HEADS = 1;   // of a row's queries in a tile
-layout(constant_id = 5) const uint ROWS = 1;    // of a tile at most
-layout(constant_id = 6) const uint SCORED = 1;  // queries whose scores with one key a thread sums together
-layout(constant_id = 7) const uint SUMMED = 1;  // queries whose sums of one pair of value dimensions it sums together
-layout(constant_id = 8) const bool PARTIAL = false;
-layout(constant_id = 9) const bool APART = false;  // chunks are summed by different threads
+layout(constant_id = 4) const uint HEADS = 1;
+layout(constant_id = 5) const uint ROWS = 1;
+layout(constant_id = 6) const uint SCORED = 1;
+layout(constant_id = 7) const uint SUMMED = 1;
+layout(constant_id = 8) const bool HAS_SOFTCAP = false;
 
-#include "cells.glsl"
-#include "half.glsl"
-#include "merge.glsl"
-
-layout(std430, set = 0, binding = 0) writeonly buffer Out { float result[]; };  // PARTIAL: [rows, heads, ranges, 2 + value dim]
+layout(std430, set = 0, binding = 0) writeonly buffer Out { float result[]; };
 layout(std430, set = 0, binding = 1) readonly buffer Queries { float queries[]; };
 layout(std430, set = 0, binding = 2) readonly buffer Keys { uint keys[]; };
 layout(std430, set = 0, binding = 3) readonly buffer Values { uint values[]; };
@@ -32,63 +24,144 @@ layout(std430, set = 0, binding = 5) readonly buffer Positions { int positions[]
 layout(std430, set = 0, binding = 6) readonly buffer Live { int live[]; };
 layout(push_constant) uniform Numbers {
   int axis, slot_count;
-  uint kv_heads, group;  // group: heads of a kv head
-  uint ranges;           // PARTIAL: that a row may have
+  uint kv_heads, group;
   int window;
   float scale, softcap;
 };
 
-const uint KEY_WORDS = (KEY_DIM + 1) / 2, VALUE_WORDS = (VALUE_DIM + 1) / 2;
-
-uint row, rows, kv_head, first_head;
-int slot, position;  // of the tile's first row
-int low, high;       // the first and the last position that the tile attends
-
-int first_attended(int at) { return window > 0 && at >= window ? at - window + 1 : 0; }
-int last_of(uint q) { return position + int(q / HEADS); }
-int first_of(uint q) { return first_attended(last_of(q)); }
-uint result_row(uint q) { return (row + q / HEADS) * kv_heads * group + first_head + q % HEADS; }
-float query_value(uint q, uint d) { return rounded_to_half(queries[result_row(q) * KEY_DIM + d]); }
-
-uint key_base(int at) {
-  return first_key(uint(slot) * kv_heads + kv_head, CELLS, KEY_WORDS) + key_word(uint(at) % CELLS, 0, KEY_WORDS);
-}
-
-vec4 key_quad(uint base, uint quad) {
-  const uint second = 2 * quad + 1 < KEY_WORDS ? keys[base + (2 * quad + 1) * BLOCK_CELLS] : 0u;
-  return vec4(unpackHalf2x16(keys[base + 2 * quad * BLOCK_CELLS]), unpackHalf2x16(second));
-}
-
-vec2 value_pair(int at, uint pair) {
-  const uint cell = (uint(slot) * kv_heads + kv_head) * CELLS + uint(at) % CELLS;
-  return unpackHalf2x16(values[cell * VALUE_WORDS + pair]);
-}
-
-// Where a query's result of a range lies.
-uint partial(uint q, int begin) {
-  const uint of_row = uint(begin / int(RANGE) - first_of(q) / int(RANGE));
-  return (result_row(q) * ranges + of_row) * (2 + VALUE_DIM);
-}
-
-// A tile that begins with this row, if one does.
-bool lead() {
-  row = gl_WorkGroupID.z;
-  const uint end = uint(max(live[axis], 0));
-  if (row >= end) return false;
-  slot = slots[row];
-  position = positions[row];
-  if (slot < 0 || slot >= slot_count || position < 0) return false;
-  if (row > 0 && slots[row - 1] == slot && positions[row - 1] == position - 1 && position % int(ROWS) != 0) return false;
-  rows = 1;
-  while (rows < ROWS && row + rows < end && slots[row + rows] == slot && positions[row + rows] == position + int(rows) &&
-         (position + int(rows)) % int(ROWS) != 0)
-    rows++;
-  const uint parts = group / HEADS;
-  kv_head = gl_WorkGroupID.y / parts;
-  first_head = kv_head * group + gl_WorkGroupID.y % parts * HEADS;
-  low = first_attended(position);
-  high = position + int(rows) - 1;
-  return true;
-}
-
+#include "pairs.glsl"
 #include "attention.glsl"
+
+shared float weight[(HEADS * ROWS + SUMMED - 1) / SUMMED * SUMMED * RANGE];
+
+#include "attention_keys.glsl"
+#include "attention_values.glsl"
+
+shared float lanes[HEADS * ROWS * LANES], before[HEADS * ROWS * LANES];
+shared float largest[HEADS * ROWS], inverse[HEADS * ROWS];
+shared vec2 total[HEADS * ROWS], sums[SUM_GROUPS * SUMMED * PAIRS];  // sums: [queries, pairs]
+
+// Where, counted from a query's first position, the weights begin that belong to another sum than those before them in this
+// range; 0 when there are none.
+uint boundary_in(uint q, int begin) {
+  const int first = first_of(q), end = min(begin + int(RANGE) - 1, last_of(q));
+  if (end < first) return 0;
+  const uint boundary = uint(end - first) / SUMMED_POSITIONS * SUMMED_POSITIONS;
+  return int(boundary) >= begin - first ? boundary : 0;
+}
+
+void find_largest(int begin) {
+  for (uint i = gl_LocalInvocationID.x; i < rows * HEADS * LANES; i += gl_WorkGroupSize.x) {
+    const uint q = i / LANES;
+    float m = lanes[i];
+    for (uint key = i % LANES; key < RANGE; key += LANES)
+      if (attends(q, begin + int(key))) m = weight[q * RANGE + key] > m ? weight[q * RANGE + key] : m;
+    lanes[i] = m;
+  }
+}
+
+// Scores to e^(score - largest), which are added to the lanes; where a sum is whole its lanes go to `before`.
+void sum_weights(int begin) {
+  for (uint i = gl_LocalInvocationID.x; i < rows * HEADS * LANES; i += gl_WorkGroupSize.x) {
+    const uint q = i / LANES, boundary = boundary_in(q, begin);
+    const int first = first_of(q);
+    precise float sum = lanes[i];
+    bool apart = boundary == 0;
+    // lanes are counted from the first position
+    for (uint key = uint(first + int(i % LANES) - begin) % LANES; key < RANGE; key += LANES) {
+      const int at = begin + int(key);
+      if (!attends(q, at)) continue;
+      const uint from_first = uint(at - first);
+      if (!apart && from_first >= boundary) {
+        before[i] = sum;
+        sum = 0.0;
+        apart = true;
+      }
+      const float e = exp_of(weight[q * RANGE + key] - largest[q]);
+      weight[q * RANGE + key] = e;
+      sum = sum + e;
+    }
+    if (!apart) before[i] = sum;
+    lanes[i] = apart ? sum : 0.0;
+  }
+}
+
+// Add what `sum_weights` put aside in a range.
+void add_whole_sums(int begin) {
+  for (uint q = gl_LocalInvocationID.x; q < rows * HEADS; q += gl_WorkGroupSize.x)
+    if (boundary_in(q, begin) > 0) total[q] = sum_of_pairs(total[q], vec2(SUM_OF_LANES(before, q * LANES), 0.0));
+}
+
+void sum_values(int begin) {
+  const bool full = attended_by_all(begin);
+  for (uint i = gl_LocalInvocationID.x; i < SUM_GROUPS * PAIRS; i += gl_WorkGroupSize.x) {
+    const uint q = i / PAIRS * SUMMED, pair = i % PAIRS;
+    if (q >= rows * HEADS) continue;
+    for (uint chunk = 0; chunk < CHUNKS; chunk++) {
+      vec2 s[SUMMED];
+      sum_chunk(q, pair, chunk, begin, full, s);
+      [[unroll]] for (uint j = 0; j < SUMMED; j++) {
+        precise vec2 sum = sums[(q + j) * PAIRS + pair] + s[j];
+        sums[(q + j) * PAIRS + pair] = sum;
+      }
+    }
+  }
+}
+
+void take_weights(int begin, bool one) {
+  for (uint i = gl_LocalInvocationID.x; i < rows * HEADS * RANGE; i += gl_WorkGroupSize.x) {
+    const uint q = i / RANGE;
+    precise float w = MASKED;
+    if (attends(q, begin + int(i % RANGE))) {
+      w = (one ? weight[i] : exp_of(weight[i] - largest[q])) * inverse[q];
+      w = rounded_to_half(w);
+    }
+    weight[i] = w;
+  }
+}
+
+// Between two sweeps.
+void conclude(uint sweep, int last) {
+  if (sweep == 1) add_whole_sums(last);
+  for (uint q = gl_LocalInvocationID.x; q < rows * HEADS; q += gl_WorkGroupSize.x) {
+    if (sweep == 0) {
+      float m = NOTHING;
+      for (uint lane = 0; lane < LANES; lane++) m = lanes[q * LANES + lane] > m ? lanes[q * LANES + lane] : m;
+      largest[q] = m;
+      for (uint lane = 0; lane < LANES; lane++) lanes[q * LANES + lane] = 0.0;
+      total[q] = vec2(0.0);
+    } else if (sweep == 1) {
+      inverse[q] = quotient_of_pairs(vec2(1.0, 0.0), sum_of_pairs(total[q], vec2(SUM_OF_LANES(lanes, q * LANES), 0.0)));
+    }
+  }
+}
+
+void main() {
+  if (!lead()) return;
+  take_queries();
+  for (uint i = gl_LocalInvocationID.x; i < SUM_GROUPS * SUMMED * PAIRS; i += gl_WorkGroupSize.x) sums[i] = vec2(0.0);
+  for (uint i = gl_LocalInvocationID.x; i < rows * HEADS * LANES; i += gl_WorkGroupSize.x) lanes[i] = NOTHING;
+  const int step = int(RANGE), start = low / step * step, last = high / step * step;
+  const bool one = start == last;
+  // Barriers stand where all sweeps meet them, and what a sweep does is written once: that is compiled sooner.
+  for (uint sweep = 0; sweep < 3; sweep++) {
+    for (int begin = start; begin <= last; begin += step) {
+      barrier();
+      if (sweep == 1 && begin > start) add_whole_sums(begin - step);
+      if (sweep == 0 || !one) score(begin);
+      barrier();
+      if (sweep == 0) find_largest(begin);
+      if (sweep == 1) sum_weights(begin);
+      if (sweep == 2) take_weights(begin, one);
+      barrier();
+      if (sweep == 2) sum_values(begin);
+    }
+    barrier();
+    conclude(sweep, last);
+  }
+  for (uint i = gl_LocalInvocationID.x; i < rows * HEADS * PAIRS; i += gl_WorkGroupSize.x) {
+    const uint at = head_of(i / PAIRS) * VALUE_DIM + i % PAIRS * 2;
+    result[at] = sums[i].x;
+    if (i % PAIRS * 2 + 1 < VALUE_DIM) result[at + 1] = sums[i].y;
+  }
+}

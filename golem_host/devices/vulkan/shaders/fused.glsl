@@ -3,7 +3,7 @@
 #ifndef FUSED_GLSL
 #define FUSED_GLSL
 
-layout(constant_id = 99) const bool FUSED = true;  // whether fma rounds once (fused_fma.comp); set for every pipeline
+layout(constant_id = 99) const bool FUSED = true;  // whether fma rounds once (facts.py); set for every pipeline
 
 // a + b exactly, as a sum and what it leaves (Knuth 1969).
 vec2 two_sum(float a, float b) {
