@@ -16,7 +16,7 @@ from golem_host.devices.vulkan import (
 )
 from golem_host.devices.vulkan.dispatch import Dispatch, Lower, Lowering
 from golem_host.devices.vulkan.schedule import Step, schedule
-from golem_host.ops.embedding import Rows
+from golem_host.ops.embedding import Rows, Select
 from golem_host.ops.recording import Command, Recording, Ref
 from golem_host.ops.rope import RopeAngles
 
@@ -57,8 +57,9 @@ def lower(gpu: Gpu, recording: Recording) -> Lowered:
     lowered: list[Command | Dispatch] = []
     on_device: list[Command] = []
     given: dict[Ref, Command] = {}
+    positions = {command.inputs[0] for command in recording.commands if isinstance(command.op, RopeAngles)}
     for command in recording.commands:
-        if command.output is not None and _by_host(command, recording):
+        if command.output is not None and _by_host(command, {*recording.inputs.values(), *given}, positions):
             given[command.output] = command
             continue
         function = TABLE.get(type(command.op))
@@ -79,8 +80,12 @@ def lower(gpu: Gpu, recording: Recording) -> Lowered:
     return Lowered(steps, on_device, given, offsets, size)
 
 
-def _by_host(command: Command, recording: Recording) -> bool:
-    """Whether it makes angles, or looks up rows of a table that stays in the file, of what is known before a pass."""
+def _by_host(command: Command, known: set[Ref], positions: set[Ref]) -> bool:
+    """Whether it makes angles, chooses the `positions` they are of, or looks up rows of a table that stays in the
+    file, of what is `known` before a pass.
+    """
     if isinstance(command.op, RopeAngles):
-        return command.inputs[0] in recording.inputs.values()
-    return isinstance(command.op, Rows) and command.op.in_file and command.inputs[1] in recording.inputs.values()
+        return command.inputs[0] in known
+    if isinstance(command.op, Select):
+        return command.output in positions and known.issuperset(command.inputs)
+    return isinstance(command.op, Rows) and command.op.in_file and command.inputs[1] in known

@@ -26,6 +26,7 @@ from golem_host.devices.vulkan.memory import View
 from golem_host.devices.vulkan.pipelines import Kernel
 from golem_host.devices.vulkan.schedule import Step
 from golem_host.devices.vulkan.state import VulkanState
+from golem_host.ops.embedding import Select
 from golem_host.ops.recording import DTYPES, Axis, Recording, Ref
 from golem_host.ops.rope import RopeAngles
 
@@ -189,10 +190,13 @@ class Program:
     # Tensors on the host
 
     def _gather(self) -> None:
-        """Put angles, and the rows of tables that stay in the file, where the inputs are."""
+        """Put angles, their positions, and the rows of tables that stay in the file where the inputs are."""
         for made, command in self._by_host.items():
             if made in self._angles:
                 self._given(made)[:] = self._angles[made].at(self._given(command.inputs[0]))
+            elif isinstance(command.op, Select):
+                x, index = map(self._given, command.inputs)
+                self._given(made)[:] = x[index]
             else:
                 table, ids = command.inputs
                 self._given(made)[:] = table.gathered(self._given(ids))
