@@ -46,15 +46,15 @@ def _few(columns: int, rows: int, kind: GgmlType, width: int) -> _Shape:
     taken = next(each for each in (1, 2, 4, FEW) if columns <= each)
     # A column's activations are read once for both tiles; two words of each sum would take too much shared memory.
     tiles = 2 if taken >= 4 and layouts.matrix_tiles(rows) >= _MANY_TILES and kind not in _MINIMUMS else 1
+    blocks = -(-width // (_SPAN if kind in _FLOATS else kind.block_size))
     slices = _SLICES
-    while kind in _FLOATS and slices > 1 and slices // 2 * _SPAN >= width:
-        slices //= 2  # lanes without a span take other rows
+    while slices // 2 >= blocks:
+        slices //= 2  # lanes without a block take other rows
+    rounds = -(-blocks // slices)
     words = taken * tiles * (2 if kind in _MINIMUMS else 1)  # of shared memory that a lane fills in a round
-    terms = -(-width // _SPAN) if kind in _FLOATS else layouts.pieces(kind, width)
-    rounds = -(-terms // slices)
     turns = -(-rounds // max(1, min(4, _FEW_WORDS // words)))
     height = _FEW_LANES // slices * tiles
-    return _Shape("product_few", taken, height, (_FEW_LANES, taken, tiles, slices, -(-rounds // turns)))
+    return _Shape("product_few", taken, height, (_FEW_LANES, taken, tiles, slices, -(-rounds // turns), turns))
 
 
 def _many(low: Lowering, columns: int) -> _Shape:

@@ -31,15 +31,18 @@
 #define PIECE 32u
 #endif
 
-// Pieces that share d.
-#if defined(SUPER)
-#define BLOCK 8
+// Pieces that are summed before they are added to the sum of a row (product.glsl): those that share d; of floats, 512
+// values.
+#if defined(FLOATS)
+#define BLOCK (512u / PIECE)
+#elif defined(SUPER)
+#define BLOCK 8u
 #elif defined(Q2_0)
-#define BLOCK 2
+#define BLOCK 2u
 #elif defined(WIDE)
-#define BLOCK 4
+#define BLOCK 4u
 #else
-#define BLOCK 1
+#define BLOCK 1u
 #endif
 
 // Words that eight pieces of a row take; a tile of eight rows takes as many for each piece.

@@ -5,7 +5,7 @@
 //   (d * a) * float(whole), then -m * sum if its type has a minimum        one piece; a, sum: of the activations
 //   d * (((0 + a * float(whole)) + a * float(whole)) + ...)                WIDE: for each of its pieces
 //   (d * a) * float(whole), then -(m * a) * float(minimums)                SUPER: whole numbers of all its pieces
-//   fma(w, x, ... fma(w, x, 0))                                            FLOATS: a span of SPAN inputs
+//   fma(w, x, ... fma(w, x, 0))                                            FLOATS: a span of 512 inputs
 //
 // A row of activations (quantize_*.comp): two uvec4 of codes for each piece; then, not for floats, for each two pieces
 // a uvec4: the scale of the first as float bits, its offset factor, those of the second. The offset factor is for Q4_1
@@ -81,25 +81,16 @@ Columns columns_of(uint at, uint most, bool experts) {
   return c;
 }
 
-// A row's sum in the making: of whole blocks, and what there is of the block that is being read.
-struct Sum {
-  float total;
-#ifdef SUPER
-  int whole, minimums;
+// A block in the making: what its pieces give.
+#if defined(FLOATS) || defined(WIDE)
+struct Block { float sum; };
+const Block NOTHING = Block(0.0);
 #else
-  float block;
-#endif
-};
-
-#ifdef SUPER
-const Sum NOTHING = Sum(0.0, 0, 0);
-#else
-const Sum NOTHING = Sum(0.0, 0.0);
+struct Block { int whole, minimums; };
+const Block NOTHING = Block(0, 0);
 #endif
 
 #ifdef FLOATS
-#define SPAN (512u / PIECE)  // pieces
-
 #if defined(F32)
 #include "fused.glsl"
 #elif defined(F16)
@@ -122,80 +113,56 @@ float add_words(float sum, uvec4 w, uvec4 x) {
   return s;
 }
 
-float add_piece(float sum, Piece w, uvec4 low, uvec4 high) { return add_words(add_words(sum, w.low, low), w.high, high); }
-
-Sum with_block(Sum s) {
-  precise float total = s.total + s.block;
-  return Sum(total, 0.0);
+Block with_piece(Block b, Piece w, uvec4 low, uvec4 high, uvec2 scale) {
+  return Block(add_words(add_words(b.sum, w.low, low), w.high, high));
 }
+
+vec2 terms_of(Block b, Piece w, uvec2 scale) { return vec2(b.sum, 0.0); }
 #else
 int dot_words(uvec4 a, uvec4 b) { return DOT4(a.x, b.x) + DOT4(a.y, b.y) + DOT4(a.z, b.z) + DOT4(a.w, b.w); }
 
 ivec2 halves_of(uint factor) { return ivec2(int(factor << 16) >> 16, int(factor) >> 16); }
 
-// What a piece gives to a sum: one word, or two if there are minimums.
-#if defined(MINIMUM) || defined(MINIMUMS)
-#define WORDS 2
-#else
-#define WORDS 1
-#endif
-
-uvec2 term_of(Piece w, uvec4 low, uvec4 high, uint scale, uint factor) {
+// `scale`: of the activations' piece, with its offset factor.
+Block with_piece(Block b, Piece w, uvec4 low, uvec4 high, uvec2 scale) {
 #ifdef SUPER
-  const int whole = w.scales.x * dot_words(w.low, low) + w.scales.y * dot_words(w.high, high);
-  const ivec2 minimums = w.minimums * halves_of(factor);
-  return uvec2(whole, minimums.x + minimums.y);
+  b.whole += w.scales.x * dot_words(w.low, low) + w.scales.y * dot_words(w.high, high);
+  const ivec2 minimums = w.minimums * halves_of(scale.y);
+  b.minimums += minimums.x + minimums.y;
 #else
-  const float whole = float(dot_words(w.low, low) + dot_words(w.high, high)), a = uintBitsToFloat(scale);
+  const int whole = dot_words(w.low, low) + dot_words(w.high, high);
 #ifdef WIDE
-  precise float term = a * whole;
+  precise float sum = b.sum + uintBitsToFloat(scale.x) * float(whole);
+  b.sum = sum;
 #else
-  precise float term = (w.d * a) * whole;
+  b.whole = whole;
 #endif
-  precise float offset = w.m * uintBitsToFloat(factor);
-  return floatBitsToUint(vec2(term, offset));
 #endif
+  return b;
 }
 
-Sum with_term(Sum s, uvec2 term) {
-#if defined(SUPER)
-  s.whole += int(term.x);
-  s.minimums += int(term.y);
-#elif defined(WIDE)
-  precise float block = s.block + uintBitsToFloat(term.x);
-  s.block = block;
+// What a whole block adds to the sum of its row, and what it then takes away if there are minimums; its last piece.
+vec2 terms_of(Block b, Piece w, uvec2 scale) {
+  const float a = uintBitsToFloat(scale.x);
+#ifdef WIDE
+  precise float term = w.d * b.sum;
+  return vec2(term, 0.0);
 #else
-  precise float total = s.total + uintBitsToFloat(term.x);
-#ifdef MINIMUM
-  total = total - uintBitsToFloat(term.y);
+  precise float term = (w.d * a) * float(b.whole);
+#ifdef SUPER
+  precise float offset = (w.m * a) * float(b.minimums);
+#else
+  precise float offset = w.m * uintBitsToFloat(scale.y);
 #endif
-  s.total = total;
+  return vec2(term, offset);
+#endif
+}
+#endif
+
+float with_terms(float sum, vec2 terms) {
+  precise float s = sum + terms.x;
+#if defined(MINIMUM) || defined(MINIMUMS)
+  s = s - terms.y;
 #endif
   return s;
 }
-
-// What the last term of a block is followed by: `scales_of` it.
-#if BLOCK > 1
-vec2 scales_of(float d, float m, uint scale) {
-#ifdef SUPER
-  precise vec2 scales = vec2(d, m) * uintBitsToFloat(scale);
-  return scales;
-#else
-  return vec2(d, 0.0);
-#endif
-}
-
-Sum with_block(Sum s, vec2 scales) {
-#ifdef SUPER
-  precise float total = s.total + scales.x * float(s.whole);
-#ifdef MINIMUMS
-  total = total - scales.y * float(s.minimums);
-#endif
-  return Sum(total, 0, 0);
-#else
-  precise float total = s.total + scales.x * s.block;
-  return Sum(total, 0.0);
-#endif
-}
-#endif
-#endif

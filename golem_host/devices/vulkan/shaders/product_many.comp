@@ -95,8 +95,12 @@ void main() {
     const uint column = column_of(c, i);
     column_places[i] = (EXPERTS && inner == 1u ? column / used : column) * X_STRIDE;
   }
-  Sum sums[EACH_ROW * EACH_COLUMN];
-  [[unroll]] for (uint i = 0u; i < EACH_ROW * EACH_COLUMN; i++) sums[i] = NOTHING;
+  float sums[EACH_ROW * EACH_COLUMN];
+  Block blocks[EACH_ROW * EACH_COLUMN];
+  [[unroll]] for (uint i = 0u; i < EACH_ROW * EACH_COLUMN; i++) {
+    sums[i] = 0.0;
+    blocks[i] = NOTHING;
+  }
 
   [[dont_unroll]] for (uint piece = 0u; piece < pieces; piece += STEP) {
     barrier();
@@ -104,32 +108,25 @@ void main() {
     load_columns(piece, lane);
     barrier();
     [[dont_unroll]] for (uint k = 0u; k < min(STEP, pieces - piece); k++) {
-#ifdef FLOATS
-      const bool block_ends = (piece + k) % SPAN == SPAN - 1u || piece + k == pieces - 1u;
-#else
-      const bool block_ends = (piece + k) % BLOCK == BLOCK - 1u;
-#endif
+      const bool block_ends = (piece + k) % BLOCK == BLOCK - 1u || piece + k == pieces - 1u;
       Piece w[EACH_ROW];
       [[unroll]] for (uint i = 0u; i < EACH_ROW; i++) w[i] = loaded(k, i * ACROSS + across);
       [[unroll]] for (uint j = 0u; j < EACH_COLUMN; j++) {
         const uint column = j * DOWN + down;
         const uvec4 low = column_codes[2u * k * COLUMNS + column], high = column_codes[(2u * k + 1u) * COLUMNS + column];
 #ifdef FLOATS
-        [[unroll]] for (uint i = 0u; i < EACH_ROW; i++) {
-          const uint o = i * EACH_COLUMN + j;
-          sums[o].block = add_piece(sums[o].block, w[i], low, high);
-          if (block_ends) sums[o] = with_block(sums[o]);
-        }
+        const uvec2 scale = uvec2(0u);
 #else
         const uvec2 scale = column_scales[k * COLUMNS + column];
+#endif
         [[unroll]] for (uint i = 0u; i < EACH_ROW; i++) {
           const uint o = i * EACH_COLUMN + j;
-          sums[o] = with_term(sums[o], term_of(w[i], low, high, scale.x, scale.y));
-#if BLOCK > 1
-          if (block_ends) sums[o] = with_block(sums[o], scales_of(w[i].d, w[i].m, scale.x));
-#endif
+          blocks[o] = with_piece(blocks[o], w[i], low, high, scale);
+          if (block_ends) {
+            sums[o] = with_terms(sums[o], terms_of(blocks[o], w[i], scale));
+            blocks[o] = NOTHING;
+          }
         }
-#endif
       }
     }
   }
@@ -141,7 +138,7 @@ void main() {
     [[unroll]] for (uint i = 0u; i < EACH_ROW; i++) {
       const uint r = first * 8u + i * ACROSS + across - skip;
       if (r >= rows) continue;
-      precise float sum = sums[i * EACH_COLUMN + j].total;
+      precise float sum = sums[i * EACH_COLUMN + j];
       if (HAS_BIAS) sum = sum + bias[first_row + r];
       if (c.absent) sum = uintBitsToFloat(0x7fc00000u);
       result[target + r] = sum;
