@@ -12,7 +12,6 @@ from golem_host.devices.cpu import CpuBackend
 from golem_host.kernels import library
 from golem_host.ops import Recording
 from golem_host.weights.tensor import Tensor
-from golem_host.weights.types import GgmlType
 from ops_checks import activations, weight
 
 KINDS = ["F32", "BF16", "Q8_0", "Q4_K"]
@@ -96,35 +95,19 @@ def test_long_commands_are_cut(backend: CpuBackend) -> None:
     assert count > 3 * len(recording.commands)
 
 
-def test_a_copy_of_a_staged_layer(backend: CpuBackend) -> None:
-    first, second = stage(backend, "Q8_0"), stage(backend, "Q8_0")
-    bring(first, sources("Q8_0", 5))
-    for begin in range(0, first.nbytes, 5000):
-        second.copy(first, begin, begin + 5000)
-    outputs = []
-    for staged in (first, second):
-        program = backend.compile(layer(staged.tensors, 50))
-        program.inputs["x"][:] = activations(50, 256)
-        program.run({"rows": 50})
-        outputs.append(program.output("image").copy())
-    np.testing.assert_array_equal(*outputs)
-
-
-def test_what_does_not_fit_a_place(backend: CpuBackend) -> None:
-    staged = backend.stage({"w": (GgmlType.F16, (64, 32)), "v": (GgmlType.F32, (5,))})
-    assert staged.nbytes >= 64 * 32 * 2 + 20
-    with pytest.raises(ValueError, match="cannot be F32"):
-        staged.bring("w", 0, weight("F32", 64, 32))
-    with pytest.raises(ValueError, match="rows 64 on of w"):
-        staged.bring("w", 64, weight("F16", 1, 32))
-    with pytest.raises(ValueError, match="values of shape"):
-        staged.put("v", np.zeros(6, np.float32))
-
-
-def test_memory_is_told_before_it_is_taken(backend: CpuBackend) -> None:
-    recording = layer(sources("F32", 0), 100)
-    told = backend.bytes_of(recording)
-    program = backend.compile(recording)
-    taken = {id(array.base if array.base is not None else array): array for array in program._memory.values()}
-    assert told >= 100 * 256 * 4
-    assert told >= max(array.nbytes for array in taken.values())
+def test_programs_beside_each_other_share_memory_and_nothing_else(backend: CpuBackend) -> None:
+    x = activations(50, 256)
+    programs, beside = [], None
+    for seed in (0, 10):
+        weights = sources("Q8_0", seed)
+        beside = backend.compile(layer(weights, 50), beside=beside)
+        alone = backend.compile(layer(weights, 50))
+        programs.append((beside, alone))
+    assert programs[0][0].inputs["x"].ctypes.data == programs[1][0].inputs["x"].ctypes.data
+    for shared, alone in programs:
+        for program in (shared, alone):
+            program.inputs["x"][:] = x
+            program.run({"rows": 50})
+        np.testing.assert_array_equal(shared.output("image"), alone.output("image"))
+    wider = backend.compile(layer(sources("Q8_0", 0), 60), beside=programs[0][0])
+    assert wider.inputs["x"].ctypes.data != programs[0][0].inputs["x"].ctypes.data

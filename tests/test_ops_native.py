@@ -66,6 +66,21 @@ def test_linear(native: CpuBackend, twin: CpuBackend, kind: str, rows: int) -> N
     agree(native, twin, lambda x: ops.linear(x, matrix), {"x": activations(rows, 512)}, units)
 
 
+@pytest.mark.parametrize("kind", ["F32", "F16", "BF16"])
+def test_many_rows_have_the_bits_of_few(native: CpuBackend, kind: str) -> None:
+    """Blocks of rows, spans of inputs and tiles of outputs that threads share leave no trace."""
+    matrix, bias = weight(kind, 200, 1100), weight("F32", 200, seed=1)
+    x = activations(700, 1100)
+
+    def build(x: Ref) -> Ref:
+        return ops.linear(x, matrix, bias)
+
+    together = run(native, build, {"x": x})
+    for first, count in ((0, 1), (263, 3), (520, 60), (699, 1)):
+        alone = run(native, build, {"x": x[first : first + count]})
+        np.testing.assert_array_equal(alone, together[first : first + count])
+
+
 def test_linear_with_bias_and_odd_rows(native: CpuBackend, twin: CpuBackend) -> None:
     matrix, bias = weight("Q8_0", 37, 96), weight("F16", 37, seed=3)
     agree(native, twin, lambda x: ops.linear(x, matrix, bias), {"x": activations(5, 96)}, units=128)

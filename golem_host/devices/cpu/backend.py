@@ -72,8 +72,11 @@ class CpuBackend:
         """Where a weight that products read lies."""
         return Resident(tensor.data, laid=False) if self._resident is None else self._resident.get(tensor)
 
-    def compile(self, recording: Recording) -> Program:
-        return Program(self, recording)
+    def compile(self, recording: Recording, *, beside: Program | None = None) -> Program:
+        """The recording's program. It shares the memory of what it computes with the one `beside`: what a replay of
+        either gives is read before the other is filled.
+        """
+        return Program(self, recording, beside)
 
     def bytes_of(self, recording: Recording) -> int:
         """Memory that the compiled recording would take, without its weights; nothing is allocated."""

@@ -4,13 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from numpy.typing import NDArray
 
 from golem_host.devices.cpu.lowering import Lowering, Step, Transposed, Vector
-from golem_host.devices.cpu.slices import Slices
+from golem_host.devices.cpu.slices import Slices, Unit, units_of
 from golem_host.devices.cpu.together import together
 from golem_host.devices.plan import ALIGNMENT, plan, size_of
 from golem_host.ops.recording import DTYPES, Recording, Ref
@@ -48,15 +49,17 @@ class Program:
     `inputs[name]` is an array of the input's full capacity; a replay reads its first live rows.
     """
 
-    def __init__(self, backend: CpuBackend, recording: Recording) -> None:
+    def __init__(self, backend: CpuBackend, recording: Recording, beside: Program | None = None) -> None:
         self._backend = backend
         self._recording = recording
         self._axes = {axis: index for index, axis in enumerate(recording.axes)}
         self._steps = steps_of(backend, recording)
-        inputs = {ref: _empty(size_of(ref)) for ref in recording.inputs.values()}
-        offsets, size = plan(self._steps, kept_of(recording), outside=inputs)
-        arena = _empty(size)
-        self._memory: dict[Ref, NDArray[np.uint8]] = dict(inputs)
+        given = [] if beside is None else beside._pieces
+        offsets, size = plan(self._steps, kept_of(recording), outside=recording.inputs.values())
+        sizes = [size, *map(size_of, recording.inputs.values())]
+        self._pieces = [_reused(given, index, size) for index, size in enumerate(sizes)]
+        arena, *inputs = self._pieces
+        self._memory: dict[Ref, NDArray[np.uint8]] = dict(zip(recording.inputs.values(), inputs, strict=True))
         self._memory |= {ref: arena[at : at + size_of(ref)] for ref, at in offsets.items()}
         self._arrays: dict[Ref, NDArray[Any]] = {}
         self.inputs = {name: self._array(ref) for name, ref in recording.inputs.items()}
@@ -78,6 +81,11 @@ class Program:
         """The same replay in pieces, between which other programs of the device may run. Raises as `run` does."""
         self._set_live(live)
         return Slices(self)
+
+    @cached_property
+    def units(self) -> list[Unit]:
+        """The steps as `slices` takes them."""
+        return units_of(self)
 
     def run_native(self, commands: Any, count: int) -> None:
         self._backend.pool.run(commands, count, self._live_pointer)
@@ -186,6 +194,11 @@ class Program:
         if step.writes is not None:
             rows = self._rows(step.writes)
             rows[...] = result.reshape(rows.shape).numpy()
+
+
+def _reused(given: Sequence[NDArray[np.uint8]], index: int, size: int) -> NDArray[np.uint8]:
+    """The memory at that index where there is some and it is large enough, else new."""
+    return given[index] if index < len(given) and len(given[index]) >= size else _empty(size)
 
 
 def _empty(size: int) -> NDArray[np.uint8]:

@@ -22,13 +22,18 @@ if TYPE_CHECKING:
     from golem_host.devices.cpu.program import Program
 
 GRAIN = 48
-"""Rows of a piece are a multiple of this where they can be: attention lays its keys out once for that many."""
+"""Rows of a piece are a multiple of this."""
+ATTENTION_GRAIN = 144
+"""Of attention, which lays its keys out once for that many."""
 LEAST = 12
-"""Rows of a piece of attention where GRAIN take too long."""
-BLOCK_ROWS = 480
-"""Rows of a product's piece."""
+"""Where that many take too long: the rows that a product takes at a time."""
+BLOCK_ROWS = 540
+"""The most rows of a product's piece."""
 OUTPUTS = 128
 """Outputs of a product's piece are a multiple of this: whole tiles of every type."""
+
+REST = 0.15
+"""Of the time that is given: what would take less is not begun when so little is left, and not put off either."""
 
 _ROW_BY_ROW = {
     Kernel.ACT, Kernel.MATMUL, Kernel.RMS_NORM, Kernel.LAYER_NORM, Kernel.ROPE, Kernel.GATE, Kernel.ADD, Kernel.MUL,
@@ -45,8 +50,10 @@ _LINE: dict[Kernel | None, int] = {Kernel.CONV2D: 2}
 
 
 @dataclass
-class _Unit:
-    """A step; `commands` is None for a torch twin. `rate` is seconds per row, of products per row and output."""
+class Unit:
+    """A step; `commands` is None for a torch twin. `rate` is seconds per row, of products per row and output, as the
+    last piece took them; 0 before there was one.
+    """
 
     step: Step
     commands: Any
@@ -63,7 +70,7 @@ class Slices:
 
     def __init__(self, program: Program) -> None:
         self._program = program
-        self._units = _units(program)
+        self._units = program.units
         self._at = 0
         self._row = 0
         self._output = 0
@@ -73,11 +80,11 @@ class Slices:
         return self._at == len(self._units)
 
     def advance(self, seconds: float) -> None:
-        """Go on for about so many seconds, by one piece at least."""
+        """Go on for about so many seconds, by one piece at least; what little is left of them is not used."""
         until = time.monotonic() + seconds
         while not self.done:
             self._run_piece(until)
-            if time.monotonic() >= until:
+            if time.monotonic() >= until - REST * seconds:
                 return
 
     def _run_piece(self, until: float) -> None:
@@ -89,7 +96,7 @@ class Slices:
         elif unit.step.kernel not in _ROW_BY_ROW:
             self._program.run_native(unit.commands, 1)
         elif rows and unit.step.kernel is Kernel.MATMUL:
-            rows = self._multiply(unit, min(rows, BLOCK_ROWS), until)
+            rows = self._multiply(unit, min(rows, _even(live)), until)
         elif rows:
             begun = time.monotonic()
             rows = min(rows, _rows_within(unit, until - begun))
@@ -99,11 +106,12 @@ class Slices:
         if self._row >= live:
             self._at, self._row = self._at + 1, 0
 
-    def _multiply(self, unit: _Unit, rows: int, until: float) -> int:
+    def _multiply(self, unit: Unit, rows: int, until: float) -> int:
         """Some outputs of `rows` rows; how many rows are whole then."""
         begun = time.monotonic()
         fitting = int((until - begun) / (unit.rate * rows)) if unit.rate else 0
-        count = min(max(1, fitting // OUTPUTS) * OUTPUTS, unit.outputs - self._output)
+        left = unit.outputs - self._output
+        count = left if fitting >= (1 - REST) * left else min(max(1, fitting // OUTPUTS) * OUTPUTS, left)
         self._run_rows(unit, rows, {_FIRST_OUTPUT: self._output, _OUTPUTS: count})
         unit.rate = (time.monotonic() - begun) / (rows * count)
         self._output += count
@@ -112,7 +120,7 @@ class Slices:
         self._output = 0
         return rows
 
-    def _run_rows(self, unit: _Unit, rows: int, ints: Mapping[int, int] = MappingProxyType({})) -> None:
+    def _run_rows(self, unit: Unit, rows: int, ints: Mapping[int, int] = MappingProxyType({})) -> None:
         ffi, step = self._program.ffi, unit.step
         [command] = piece = ffi.new("golem_cmd[]", 1)
         ffi.memmove(piece, unit.commands, ffi.sizeof("golem_cmd"))
@@ -130,20 +138,28 @@ class Slices:
         self._program.run_native(piece, 1)
 
 
-def _rows_within(unit: _Unit, seconds: float) -> int:
+def _even(rows: int) -> int:
+    """Rows of a product's piece where all pieces have about as many."""
+    each = -(-rows // -(-rows // BLOCK_ROWS))
+    return -(-each // LEAST) * LEAST
+
+
+def _rows_within(unit: Unit, seconds: float) -> int:
     """Rows that take about so long; as few as can be when nothing is known of the command."""
     kernel = unit.step.kernel
-    least = unit.step.ints[_LINE[kernel]] if kernel in _LINE else LEAST if kernel is Kernel.FULL_ATTN else GRAIN
     fitting = int(seconds / unit.rate) if unit.rate else 0
-    grain = GRAIN if least == LEAST and fitting >= GRAIN else least
+    grain = unit.step.ints[_LINE[kernel]] if kernel in _LINE else GRAIN
+    if kernel is Kernel.FULL_ATTN:
+        grain = ATTENTION_GRAIN if fitting >= ATTENTION_GRAIN else LEAST
     return max(1, fitting // grain) * grain
 
 
-def _units(program: Program) -> list[_Unit]:
-    units: list[_Unit] = []
+def units_of(program: Program) -> list[Unit]:
+    """A program's steps, which keep from replay to replay how long they take."""
+    units: list[Unit] = []
     for stretch in program.stretches:
         if isinstance(stretch, Step):
-            units.append(_Unit(stretch, None))
+            units.append(Unit(stretch, None))
         else:
-            units += [_Unit(step, stretch.commands + at) for at, step in enumerate(stretch.steps)]
+            units += [Unit(step, stretch.commands + at) for at, step in enumerate(stretch.steps)]
     return units

@@ -39,12 +39,12 @@ class StagedWeights:
             sizes[name] = laid or int(np.prod(shape)) // kind.block_size * kind.block_bytes
         rounded = {name: -(-size // ALIGNMENT) * ALIGNMENT for name, size in sizes.items()}
         self.nbytes = sum(rounded.values())
-        self._memory = np.empty(self.nbytes + ALIGNMENT, np.uint8)
-        at = -self._memory.ctypes.data % ALIGNMENT
+        memory = np.empty(self.nbytes + ALIGNMENT, np.uint8)
+        at = -memory.ctypes.data % ALIGNMENT
         self._places: dict[str, NDArray[np.uint8]] = {}
         self.tensors: dict[str, Tensor] = {}
         for name, (kind, shape) in wanted.items():
-            place = self._places[name] = self._memory[at : at + sizes[name]]
+            place = self._places[name] = memory[at : at + sizes[name]]
             at += rounded[name]
             tensor = self.tensors[name] = Tensor(name, shape, int(kind), Path(name), (kind, place))
             if resident is not None and self._laid[name]:
@@ -83,14 +83,6 @@ class StagedWeights:
             begin = first * _row_bytes(tensor)
             self._places[name][begin : begin + part.nbytes] = part.data
         drop_pages(part.data)
-
-    def copy(self, other: StagedWeights, begin: int, end: int) -> None:
-        """Take over bytes `begin` to `end` (at most `nbytes`) of another layer of the same shapes and types."""
-        self._whole[begin:end] = other._whole[begin:end]
-
-    @property
-    def _whole(self) -> NDArray[np.uint8]:
-        return self._memory[-self._memory.ctypes.data % ALIGNMENT :][: self.nbytes]
 
 
 def _row_bytes(tensor: Tensor) -> int:

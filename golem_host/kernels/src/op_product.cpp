@@ -11,8 +11,9 @@ namespace golem {
 namespace {
 
 constexpr int64_t kManyRows = 8;       // of floats, of which a product takes about that many at a time
-constexpr int64_t kBlockRows = 120;    // that a thread takes where the outputs are too few for all threads
-constexpr int64_t kTilesTogether = 4;  // of weights that many rows are multiplied with while they are in a near cache
+constexpr int64_t kBlockRows = 120;   // that a thread takes where the outputs are too few for all threads
+constexpr int64_t kManyBlock = 264;   // that it takes at a time where there are more rows than that
+constexpr int64_t kTilesTogether = 4;  // of weights that some rows are multiplied with while they are in a near cache
 
 }  // namespace
 
@@ -64,7 +65,7 @@ int Matmuls::add(const Command &c) {
   part.end = first + outputs;
   part.floats = info.n == 1;
   part.fn = unrounded != 0 ? kernels().unrounded[type] : kernels().product[type];
-  part.align = kernels().product_rows[type] * (part.floats && c.rows > kManyRows ? kTilesTogether : 1);
+  part.align = kernels().product_rows[type] * (part.floats && c.rows > kManyRows && c.rows <= kManyBlock ? kTilesTogether : 1);
   if (laid != 0) {
     const Layout &layout = kernels().layout[type];
     if (layout.product == nullptr) return GOLEM_E_TYPE;
@@ -114,13 +115,13 @@ void Matmuls::run() {
     return;
   }
   int64_t step[kMost], first[kMost + 1] = {0};  // of each part: outputs of a chunk, its first chunk
-  int64_t blocks[kMost];                        // of rows, where the outputs are too few to be shared
+  int64_t blocks[kMost], rows[kMost];           // blocks of rows that are shared out too
   for (int i = 0; i < count_; i++) {
     const int64_t m = parts_[i].end - parts_[i].begin, align = parts_[i].align;
     step[i] = (static_cast<int64_t>(chunk_ns / parts_[i].row_ns) + align) / align * align;
     const int64_t chunks = (m + step[i] - 1) / step[i];
-    const bool few = parts_[i].floats && chunks < 2 * pool_.threads();
-    blocks[i] = few ? (parts_[i].product.rows + kBlockRows - 1) / kBlockRows : 1;
+    rows[i] = !parts_[i].floats ? parts_[i].product.rows : chunks < 2 * pool_.threads() ? kBlockRows : kManyBlock;
+    blocks[i] = (parts_[i].product.rows + rows[i] - 1) / rows[i];
     first[i + 1] = first[i] + chunks * blocks[i];
   }
   pool_.run(first[count_], [&](int64_t chunk) {
@@ -129,10 +130,10 @@ void Matmuls::run() {
     const int64_t at = chunk - first[i], begin = parts_[i].begin + at / blocks[i] * step[i];
     Product part = parts_[i].product;
     if (blocks[i] > 1) {
-      const int64_t row = at % blocks[i] * kBlockRows;
+      const int64_t row = at % blocks[i] * rows[i];
       part.x += row * part.x_stride;
       part.out += row * part.m;
-      part.rows = part.rows - row < kBlockRows ? part.rows - row : kBlockRows;
+      part.rows = std::min(rows[i], part.rows - row);
     }
     parts_[i].fn(part, begin, std::min(begin + step[i], parts_[i].end));
   });

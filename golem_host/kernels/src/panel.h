@@ -76,6 +76,8 @@ GOLEM_INLINE void panel_columns(const typename W::Word *panel, int64_t k, const 
                                 const PanelOut &out) {
   const float *row[(C + 2) / 3];
   for (int j = 0; j < C; j += 3) row[j / 3] = x + j * stride;
+  for (int j = 0; j < C; j++)
+    for (int v = 0; v < kPanelVectors; v += kPanelVectors / 2) __builtin_prefetch(out.at + j * out.stride + v * kWidth, 1, 3);
   vf s[C][kPanelVectors];
   for (int j = 0; j < C; j++)
     for (int v = 0; v < kPanelVectors; v++) s[j][v] = zero();

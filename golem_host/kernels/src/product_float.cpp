@@ -1,7 +1,6 @@
 // Products with F32, F16 and BF16 weights; activations are float32 (already rounded to the type's precision), or pairs of
 // bfloat16 (bfloat_pairs.h). Tiles of kPanelWidth weight rows are panels (panel.h): re-laid they lie in memory as such, else
 // they are made of the rows.
-#include <cstring>
 #include <type_traits>
 
 #include "isa_functions.h"
@@ -14,7 +13,7 @@ namespace golem {
 namespace GOLEM_ISA_NAMESPACE {
 namespace {
 
-constexpr int64_t kBlockColumns = 120;  // activation rows that the nearer caches and page tables hold while their products are taken
+constexpr int64_t kBlockColumns = 300;  // the most activation rows of which a cache of a megabyte holds a span
 
 struct Half : Input<Half> {
   using Word = uint16_t;
@@ -27,14 +26,10 @@ struct Bfloat : Input<Bfloat> {
   static vf get_n(const uint16_t *p, int n) { return load_bfloat_n(p, n); }
 };
 
-// The spans of a tile's inputs: calls fn(first input, how many, PanelOut).
-template <class Fn>
-void each_span(const Product &p, int64_t o, int64_t end, Fn fn) {
+// Where a tile's products with inputs i .. i + n go.
+PanelOut span_of(const Product &p, int64_t o, int64_t end, int64_t i, int64_t n) {
   const int64_t width = end - o < kPanelWidth ? end - o : kPanelWidth;
-  for (int64_t i = 0; i < p.k; i += kPanelSpan) {
-    const int64_t n = p.k - i < kPanelSpan ? p.k - i : kPanelSpan;
-    fn(i, n, PanelOut{p.out + o, p.m, width, i == 0, i + n == p.k && p.bias != nullptr ? p.bias + o : nullptr});
-  }
+  return {p.out + o, p.m, width, i == 0, i + n == p.k && p.bias != nullptr ? p.bias + o : nullptr};
 }
 
 // A span of a tile in words of four bytes, times all rows.
@@ -51,19 +46,23 @@ void product_tiles(const Product &p, int64_t begin, int64_t end) {
   using As = typename std::conditional<is_multiplied_as_it_is<W>, W, Float32>::type;
   alignas(64) float panel[kPanelSpan * kPanelWidth];
   for (int64_t o = begin; o < end; o += kPanelWidth)
-    each_span(p, o, end, [&](int64_t i, int64_t n, const PanelOut &out) {
+    for (int64_t i = 0; i < p.k; i += kPanelSpan) {
+      const int64_t n = p.k - i < kPanelSpan ? p.k - i : kPanelSpan;
+      const PanelOut out = span_of(p, o, end, i, n);
       transpose_rows<W>(p.w + o * p.w_stride, p.w_stride, out.width, i, n, panel);
       multiply<As>(p, panel, i, n, out);
-    });
+    }
 }
 
+// Spans of all tiles one after the other: what rows have of a span stays in the nearer cache for all of them.
 template <class W>
 void laid_tiles(const Product &p, int64_t begin, int64_t end) {
-  alignas(64) float panel[kPanelSpan * kPanelWidth];
-  for (int64_t o = begin; o < end; o += kPanelWidth) {
-    const auto *tile = reinterpret_cast<const typename W::Word *>(p.w + o / kPanelWidth * p.w_stride);
-    each_span(p, o, end, [&](int64_t i, int64_t n, const PanelOut &out) {
-      const auto *words = tile + i / W::kInputs * kPanelWidth;
+  alignas(64) float panel[is_multiplied_as_it_is<W> ? 1 : kPanelSpan * kPanelWidth];
+  for (int64_t i = 0; i < p.k; i += kPanelSpan)
+    for (int64_t o = begin; o < end; o += kPanelWidth) {
+      const int64_t n = p.k - i < kPanelSpan ? p.k - i : kPanelSpan;
+      const PanelOut out = span_of(p, o, end, i, n);
+      const auto *words = reinterpret_cast<const typename W::Word *>(p.w + o / kPanelWidth * p.w_stride) + i / W::kInputs * kPanelWidth;
       if constexpr (is_multiplied_as_it_is<W>) {
         multiply<W>(p, words, i, n, out);
       } else if (p.rows <= kPanelColumns) {  // converted once anyway
@@ -74,18 +73,19 @@ void laid_tiles(const Product &p, int64_t begin, int64_t end) {
             for (int v = 0; v < kPanelVectors; v++) store(panel + (at + u) * kPanelWidth + v * kWidth, W::of(words, at, u, v));
         multiply(p, panel, i, n, out);
       }
-    });
-  }
+    }
 }
 
-// Calls fn for blocks of the activation rows.
+// Calls fn for blocks of the activation rows, of about the same size.
 template <class Fn>
 void each_block(const Product &p, Fn fn) {
   Product block = p;
-  for (int64_t c = 0; c < p.rows; c += kBlockColumns) {
+  const int64_t blocks = (p.rows + kBlockColumns - 1) / kBlockColumns, each = (p.rows + blocks - 1) / blocks;
+  const int64_t step = (each + kPanelColumns - 1) / kPanelColumns * kPanelColumns;
+  for (int64_t c = 0; c < p.rows; c += step) {
     block.x = p.x + c * p.x_stride;
     block.out = p.out + c * p.m;
-    block.rows = p.rows - c < kBlockColumns ? p.rows - c : kBlockColumns;
+    block.rows = p.rows - c < step ? p.rows - c : step;
     fn(block);
   }
 }
@@ -105,12 +105,12 @@ template <class W>
 void lay(const uint8_t *w, int64_t stride, int64_t rows, int64_t k, uint8_t *out) {
   using Word = typename W::Word;
   Word *tile = reinterpret_cast<Word *>(out);
-  for (int64_t r = 0; r < kPanelWidth; r++) {
-    const uint8_t *row = w + r * stride;
-    for (int64_t i = 0; i < k; i++) {
-      Word word{0};
-      if (r < rows) memcpy(&word, row + i * static_cast<int64_t>(sizeof word), sizeof word);  // pairs may lie at any even address
-      tile[i * kPanelWidth + r] = word;
+  if constexpr (is_multiplied_as_it_is<W>) {
+    transpose_rows<W>(w, stride, rows, 0, k, tile);
+  } else {
+    for (int64_t r = 0; r < kPanelWidth; r++) {
+      const Word *row = reinterpret_cast<const Word *>(w + r * stride);
+      for (int64_t i = 0; i < k; i++) tile[i * kPanelWidth + r] = r < rows ? row[i] : Word{0};
     }
   }
 }
