@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from functools import partial
+
 import numpy as np
 import pytest
 
@@ -91,6 +93,24 @@ def test_full_attention(native: CpuBackend, twin: CpuBackend, rows: int, heads: 
             return ops.full_attention(q, k, v, scale=0.2, causal=causal)
 
         np.testing.assert_allclose(run(native, build, inputs), run(twin, build, inputs), atol=40 * EPS)
+
+
+@pytest.mark.parametrize("rows", [1, 45, 300])
+@pytest.mark.parametrize(("heads", "kv_heads", "dim"), [(4, 2, 24), (3, 3, 41), (6, 1, 64)])
+def test_coarse_attention(native: CpuBackend, twin: CpuBackend, rows: int, heads: int, kv_heads: int, dim: int) -> None:
+    """Within the rounding of its inputs and weights to eight bits, as it is, and the same whoever computes it."""
+    inputs = {"q": activations(rows, heads, dim, seed=1)}
+    inputs |= {name: activations(rows, kv_heads, dim, seed=seed) for seed, name in enumerate("kv", 2)}
+
+    def build(q: Ref, k: Ref, v: Ref, *, coarse: bool = True) -> Ref:
+        return ops.full_attention(q, k, v, scale=dim**-0.5, coarse=coarse)
+
+    found, exact = run(native, build, inputs), run(twin, build, inputs)
+    # scores move by a few units of 2^-9 times sums of products of order one, values by one: most of it cancels
+    np.testing.assert_allclose(found, exact, atol=4 * 2**-9 * float(np.abs(inputs["v"]).max()))
+    np.testing.assert_array_equal(run(CpuBackend(threads=1), build, inputs), found)
+    rounds = native.kernels is not None and native.kernels.isa == "avx512-bf16" and dim % 2 == 0
+    assert (found != run(native, partial(build, coarse=False), inputs)).any() == rounds
 
 
 def test_rows_that_see_those_before_them_alone(native: CpuBackend, twin: CpuBackend) -> None:

@@ -13,10 +13,14 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True)
 class FullAttention:
-    """softmax(scale * q . k) v; query head h reads kv head h / (heads / kv heads)."""
+    """softmax(scale * q . k) v; query head h reads kv head h / (heads / kv heads).
+
+    `coarse`: a device that multiplies bfloat16 faster may round queries, keys, values and softmaxed weights to it.
+    """
 
     scale: float
     causal: bool
+    coarse: bool = False
 
     def twin(self, q: torch.Tensor, k: torch.Tensor, v: torch.Tensor) -> torch.Tensor:
         import torch
@@ -31,9 +35,9 @@ class FullAttention:
         return out
 
 
-def full_attention(q: Ref, k: Ref, v: Ref, *, scale: float, causal: bool = False) -> Ref:
+def full_attention(q: Ref, k: Ref, v: Ref, *, scale: float, causal: bool = False, coarse: bool = False) -> Ref:
     """(rows, heads, dim) from `q` (rows, heads, dim) and `k`, `v` (keys, kv heads, dim), which may have an axis of
-    their own. With `causal`, row i sees rows 0 .. i.
+    their own. With `causal`, row i sees rows 0 .. i; `coarse` lets the device round to bfloat16 where that is faster.
     """
     if len(q.shape) != 2 or len(k.shape) != 2 or k.shape != v.shape or k.axis is not v.axis:
         raise ValueError(f"queries, keys and values of shapes {q.shape}, {k.shape} and {v.shape}")
@@ -41,4 +45,4 @@ def full_attention(q: Ref, k: Ref, v: Ref, *, scale: float, causal: bool = False
         raise ValueError(f"queries of shape {q.shape} for keys of shape {k.shape}")
     if causal and q.axis is not k.axis:
         raise ValueError("rows that see those before them are rows of the keys' axis")
-    return q.recording.append(FullAttention(scale, causal), (q, k, v), q.axis, q.shape)
+    return q.recording.append(FullAttention(scale, causal, coarse), (q, k, v), q.axis, q.shape)

@@ -376,6 +376,7 @@ def test_select_counts_the_live_rows_of_its_source(runner, rng):
         (Op.FULL_ATTN, [3, 2, 8, -1, 1], [1], "size"),
         (Op.FULL_ATTN, [2, 2, 1025, -1, 1], [1], "size"),
         (Op.FULL_ATTN, [2, 2, 8, -1, 1, 0, 2], [1], "size"),
+        (Op.FULL_ATTN, [2, 2, 8, -1, 1, 0, 0, 2], [1], "size"),
         (Op.FULL_ATTN, [2, 2, 8, -1, 0], [1], "index"),
         (Op.FULL_ATTN, [2, 2, 8, -1, 1, -1], [1], "index"),
         (Op.FULL_ATTN, [2, 2, 8, -1, 1, 1, 1], [1], "index"),

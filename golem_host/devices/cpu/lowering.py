@@ -263,7 +263,7 @@ def _multiply_row(_: Lowering, op: MultiplyRow, out: Ref, x: Ref, row: Tensor) -
 
 
 def _full_attention(_: Lowering, op: FullAttention, out: Ref, q: Ref, k: Ref, v: Ref) -> Step:
-    ints = [q.shape[0], *k.shape, 0, 0, 0, op.causal]
+    ints = [q.shape[0], *k.shape, 0, 0, 0, op.causal, op.coarse]
     step = _step(Kernel.FULL_ATTN, out, [out, q, k, v], ints, [op.scale])
     step.live_axis = (3, k.axis)
     return step

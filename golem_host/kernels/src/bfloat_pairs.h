@@ -38,5 +38,12 @@ GOLEM_INLINE void pack_pairs(const float *x, int64_t n, uint16_t *out) {
   }
 }
 
+// Each lane of `first` beside that of `second`, rounded as pack_pairs does.
+GOLEM_INLINE vf pairs_of(vf first, vf second) {
+  const __m512i words = (__m512i)_mm512_cvtne2ps_pbh(second, first);
+  const __m512i order = _mm512_add_epi32(_mm512_set1_epi32(16 << 16), _mm512_mullo_epi32(_mm512_set1_epi32(0x10001), _mm512_setr_epi32(0, 1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12, 13, 14, 15)));
+  return _mm512_castsi512_ps(_mm512_permutexvar_epi16(order, words));
+}
+
 }  // namespace GOLEM_ISA_NAMESPACE
 }  // namespace golem

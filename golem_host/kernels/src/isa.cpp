@@ -23,7 +23,10 @@ namespace generic { void fill(Kernels &table); }
 namespace avx2 { void fill(Kernels &table); }
 namespace avx512 { void fill(Kernels &table); }
 #if defined(GOLEM_AVX512_BF16)
-namespace avx512_bf16 { void fill_floats(Kernels &table); }
+namespace avx512_bf16 {
+void fill_floats(Kernels &table);
+void fill_text(Kernels &table);
+}
 #endif
 #elif defined(GOLEM_ARM64)
 namespace neon { void fill(Kernels &table); }
@@ -73,6 +76,7 @@ Kernels choose() {
   if (has_avx512_bf16() && allows("avx512-bf16")) {
     avx512::fill(table);
     avx512_bf16::fill_floats(table);
+    avx512_bf16::fill_text(table);
     table.name = "avx512-bf16";
     return table;
   }

@@ -19,8 +19,6 @@ void attend_queries(const Attention &attention, const Tile &tile);
 void attend_scores(const Attention &attention, const Tile &tile, int64_t begin, int64_t end);
 void attend_weights(const Attention &attention, const Tile &tile, int64_t query);
 void attend_values(const Attention &attention, const Tile &tile, int64_t begin, int64_t end);
-void attend_text(const TextAttention &attention, const TextTile &tile, float *memory);
-int64_t text_attention_floats(const TextTile &tile, int64_t hd);
 void convolve_image(const ImageConv &conv, const ImageTile &tile, float *memory);
 int64_t image_conv_floats(int64_t c);
 bool block_maxima(const float *x, int64_t n, float *maxima);
@@ -39,6 +37,7 @@ void softcap(float *out, const float *x, float cap, int64_t n);
 void mix(float *out, const float *y, const golem_route *routes, int64_t used, int64_t n);
 
 void fill_floats(Kernels &table);       // what it has of F32, F16 and BF16 weights
+void fill_text(Kernels &table);         // attention of float rows
 extern const int64_t kFloatRows;        // weight rows of a tile of float products
 ProductFn quantized_product(int type);  // the others; nullptr for unsupported types
 Layout layout_of(int type);             // of a quantized type

@@ -34,8 +34,7 @@ void fill(Kernels &table) {
   table.attend_scores = attend_scores;
   table.attend_weights = attend_weights;
   table.attend_values = attend_values;
-  table.attend_text = attend_text;
-  table.text_attention_floats = text_attention_floats;
+  fill_text(table);
   table.convolve_image = convolve_image;
   table.image_conv_floats = image_conv_floats;
   table.image_tile_outputs = kFloatRows;

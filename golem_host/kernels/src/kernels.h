@@ -76,8 +76,12 @@ struct Kernels {
   void (*attend_scores)(const Attention &attention, const Tile &tile, int64_t begin, int64_t end);
   void (*attend_weights)(const Attention &attention, const Tile &tile, int64_t query);
   void (*attend_values)(const Attention &attention, const Tile &tile, int64_t begin, int64_t end);
-  // Queries begin..end of a text and one head over all its keys; memory: text_attention_floats.
-  void (*attend_text)(const TextAttention &attention, const TextTile &tile, float *memory);
+  // A tile's keys and values as attend_text multiplies with them, the same for all heads and queries of a kv head and for
+  // all tiles of these keys; panels: text_panel_floats, memory: text_attention_floats.
+  void (*lay_text)(const TextAttention &attention, const TextTile &tile, float *panels, float *memory);
+  int64_t (*text_panel_floats)(const TextTile &tile, int64_t hd);
+  // Queries begin..end of a text and one head over all its keys.
+  void (*attend_text)(const TextAttention &attention, const TextTile &tile, const float *panels, float *memory);
   int64_t (*text_attention_floats)(const TextTile &tile, int64_t hd);
   // Some outputs (a multiple of image_tile_outputs on) of some lines of an image; memory: image_conv_floats.
   void (*convolve_image)(const ImageConv &conv, const ImageTile &tile, float *memory);

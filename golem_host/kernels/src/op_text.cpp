@@ -1,4 +1,5 @@
 // Attention of float rows, over all rows or within texts that lie one after the other in a pass; means of a text's rows.
+#include <algorithm>
 #include <atomic>
 #include <cstring>
 
@@ -9,7 +10,9 @@
 namespace golem {
 namespace {
 
-constexpr int64_t kTileQueries = 48;  // that share the panels of keys and values, whole groups of columns of a product
+// Queries that share the panels of keys and values, whole groups of columns of a product: within texts, which may be short
+// or see few rows, and over all rows.
+constexpr int64_t kTileQueries = 48, kFullTileQueries = 144;
 
 // The texts' queries in tiles of one head; how many. A tile's bounds, its keys' too, depend on the text alone.
 int64_t cut(const int32_t *text, int64_t rows, int64_t window, TextTile *tiles) {
@@ -33,27 +36,46 @@ double cost_of(const TextTile &t, int64_t hd) {
   return keys * static_cast<double>(hd) * (0.3 + 0.04 * queries) + keys * queries;
 }
 
-// All heads of `count` tiles; their rows of q and k are there.
+// The keys and values that a thread has laid out last, and for which command.
+struct Laid {
+  Scratch<float> panels, memory;
+  uint64_t command = 0;
+  int64_t kv_head, first, rows;
+};
+
+// All heads of `count` tiles; their rows of q and k are there. Heads that share keys follow one another, so that a thread
+// lays these out once for all tiles that see the same.
 int attend(const Command &c, const TextAttention &a, const TextTile *tiles, int64_t count) {
-  int64_t floats = 0;
+  static std::atomic<uint64_t> commands{0};
+  const uint64_t command = ++commands;
+  int64_t floats = 0, panel_floats = 0;
   double cost = 0;
   for (int64_t i = 0; i < count; i++) {
-    const int64_t wanted = kernels().text_attention_floats(tiles[i], a.hd);
-    if (wanted > floats) floats = wanted;
+    floats = std::max(floats, kernels().text_attention_floats(tiles[i], a.hd));
+    panel_floats = std::max(panel_floats, kernels().text_panel_floats(tiles[i], a.hd));
     cost += cost_of(tiles[i], a.hd);
   }
+  const int64_t group = a.heads / a.kv_heads;
   std::atomic<bool> short_of_memory{false};
   c.share(count * a.heads, cost / static_cast<double>(count), [&](int64_t begin, int64_t end) {
-    thread_local Scratch<float> memory;
-    float *mine = memory.of(floats);
-    if (mine == nullptr) {
+    thread_local Laid mine;
+    float *const memory = mine.memory.of(floats), *const panels = mine.panels.of(panel_floats);
+    if (memory == nullptr || panels == nullptr) {
       short_of_memory = true;
       return;
     }
     for (int64_t item = begin; item < end; item++) {
-      TextTile tile = tiles[item / a.heads];
-      tile.head = item % a.heads;
-      kernels().attend_text(a, tile, mine);
+      const int64_t kv_head = item / (count * group), of_head = item % (count * group);
+      TextTile tile = tiles[of_head / group];
+      tile.head = kv_head * group + of_head % group;
+      if (mine.command != command || mine.kv_head != kv_head || mine.first != tile.first || mine.rows != tile.rows) {
+        kernels().lay_text(a, tile, panels, memory);
+        mine.command = command;
+        mine.kv_head = kv_head;
+        mine.first = tile.first;
+        mine.rows = tile.rows;
+      }
+      kernels().attend_text(a, tile, panels, memory);
     }
   });
   return short_of_memory ? GOLEM_E_MEMORY : GOLEM_OK;
@@ -69,26 +91,27 @@ int run_text_attn(const Command &c) {
   TextTile *tiles = scratch.of(c.rows);
   if (tiles == nullptr) return GOLEM_E_MEMORY;
   const int64_t count = cut(c.in<int32_t>(4), c.rows, window, tiles);
-  const TextAttention a{c.in<float>(1), c.in<float>(2), c.in<float>(3), c.out<float>(0), heads, heads, hd, c.f(0), window, false, 0};
+  const TextAttention a{c.in<float>(1), c.in<float>(2), c.in<float>(3), c.out<float>(0), heads, heads, hd, c.f(0), window, false, 0, false};
   return attend(c, a, tiles, count);
 }
 
 int run_full_attn(const Command &c) {
-  const int64_t heads = c.i(0), kv_heads = c.i(1), hd = c.i(2), axis = c.i(3), first = c.i(5), causal = c.i(6);
+  const int64_t heads = c.i(0), kv_heads = c.i(1), hd = c.i(2), axis = c.i(3), first = c.i(5), causal = c.i(6), coarse = c.i(7);
   if (!c.pointers(4) || (axis >= 0 && c.live == nullptr)) return GOLEM_E_NULL;
-  if (!sizes_fit(heads, kv_heads, hd) || hd > kMaxHeadDim || heads % kv_heads != 0 || causal < 0 || causal > 1)
+  if (!sizes_fit(heads, kv_heads, hd) || hd > kMaxHeadDim || heads % kv_heads != 0 || causal < 0 || causal > 1 || coarse < 0 ||
+      coarse > 1)
     return GOLEM_E_SHAPE;
   const int64_t keys = axis >= 0 ? c.live[axis] : c.i(4);
   if (keys < 1 || first < 0 || (causal == 1 && first > keys - c.rows)) return GOLEM_E_INDEX;
   thread_local Scratch<TextTile> scratch;
-  TextTile *tiles = scratch.of((c.rows + kTileQueries - 1) / kTileQueries);
+  TextTile *tiles = scratch.of((c.rows + kFullTileQueries - 1) / kFullTileQueries);
   if (tiles == nullptr) return GOLEM_E_MEMORY;
   int64_t count = 0;
-  for (int64_t at = 0; at < c.rows; at += kTileQueries) {
-    const int64_t last = at + kTileQueries < c.rows ? at + kTileQueries : c.rows;
+  for (int64_t at = 0; at < c.rows; at += kFullTileQueries) {
+    const int64_t last = at + kFullTileQueries < c.rows ? at + kFullTileQueries : c.rows;
     tiles[count++] = {0, causal == 1 ? first + last : keys, at, last, 0};
   }
-  const TextAttention a{c.in<float>(1), c.in<float>(2), c.in<float>(3), c.out<float>(0), heads, kv_heads, hd, c.f(0), 0, causal == 1, first};
+  const TextAttention a{c.in<float>(1), c.in<float>(2), c.in<float>(3), c.out<float>(0), heads, kv_heads, hd, c.f(0), 0, causal == 1, first, coarse == 1};
   return attend(c, a, tiles, count);
 }
 

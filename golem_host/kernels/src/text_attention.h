@@ -12,6 +12,7 @@ struct TextAttention {
   int64_t window;  // rows before and after its own that a query sees; 0: all
   bool causal;     // none after its own
   int64_t own;     // the row among the keys that the first query is at
+  bool coarse;     // may be rounded to bfloat16 where that is faster
 };
 
 // Queries begin..end (rows of q) and the `rows` rows of k and v from `first` on that one of them sees.
