@@ -1,8 +1,10 @@
 """Drawing speed beside diffusers: python benchmarks/krea2.py
 
-One step of a diffusion model of true structure and less width (1536, 8 blocks) at 512x512, in float32 and bfloat16, and
+A step of a diffusion model of true structure and less width (1536, 8 blocks) at 512x512, in float32 and bfloat16, and
 a decode by a VAE of true shape at 1024x1024; weights are random. Both sides run on the same cores and take turns, as in
-benchmarks/chat.py; diffusers in a process of GOLEM_ORACLE_PYTHON. A step of this host reads all blocks from the file.
+benchmarks/chat.py; diffusers in a process of GOLEM_ORACLE_PYTHON. It holds its weights in memory; so does this host
+with `--krea2-keep`, and reads them from the file for each step without (rows `streamed`). Of this host, which fuses a
+text once for all steps, a picture of four steps is timed and a quarter told.
 
 Then the memory that a bfloat16 step took, beside that of one block.
 """
@@ -31,6 +33,7 @@ from golem_host_krea2.checkpoint import Opened
 from golem_host_krea2.folders import find_files
 from golem_host_krea2.layer import layer_bytes
 from golem_host_krea2.picture import MULTIPLE
+from golem_host_krea2.sampling import sigmas
 from report import as_json, markdown, plain, setting
 from results import compare
 from rows import DIFFUSERS, Row
@@ -42,6 +45,7 @@ SIZES = TinyKrea2(
 )  # fmt: skip
 TOKENS = 20
 STEP_SIDE, DECODE_SIDE = 512, 1024
+STEPS = 4
 WANTED_BLOCKS = 1.2
 """The most memory a streamed step may take beside its activations, in blocks."""
 
@@ -52,21 +56,28 @@ class Ours:
     def __init__(self, folder: Path, threads: int) -> None:
         self.backend = CpuBackend(threads=threads)
         self.folder = folder
+        self._kept: dict[str, Opened] = {}
 
-    def step(self, kind: str, side: int) -> float:
-        """Seconds."""
-        files = Opened(find_files(self.folder / kind))
+    def step(self, kind: str, side: int, *, kept: bool = True) -> float:
+        """Seconds, of a picture of STEPS; `kept` blocks stay in memory from the first call on."""
+        files = self._kept.get(kind) if kept else None
+        if files is None:
+            files = Opened(find_files(self.folder / kind), keep=kept)
+        if kept:
+            self._kept[kind] = files
         hparams, patches = files.dit_hparams, side // MULTIPLE
         rng = np.random.default_rng(0)
         taps = rng.standard_normal((TOKENS, hparams.taps, hparams.text.width)).astype(np.float32)
         x = rng.standard_normal((patches**2, dit.PATCH_VALUES)).astype(np.float32)
+        times = sigmas(STEPS)[:-1]
         begun = time.perf_counter()
         text = _end(dit.fuse(self.backend, files.dit, hparams, taps))
-        t, modulation = _end(dit.embed_times(self.backend, files.dit, hparams, [0.7]))
-        denoiser = dit.Denoiser(self.backend, files.dit, hparams, patches, patches, TOKENS)
+        t, modulation = _end(dit.embed_times(self.backend, files.dit, hparams, times))
+        denoiser = dit.Denoiser(self.backend, files.dit, hparams, patches, patches, TOKENS, files.kept)
         _end(denoiser.prepare())
-        _end(denoiser.velocities(x, [text], t[0], modulation[0]))
-        return time.perf_counter() - begun
+        for step in range(STEPS):
+            _end(denoiser.velocities(x, [text], t[step], modulation[step]))
+        return (time.perf_counter() - begun) / STEPS
 
     def decode(self, kind: str, side: int) -> float:
         """Seconds."""
@@ -106,25 +117,31 @@ class Peer:
         return answer["seconds"]
 
 
-def _ours(what: str, kind: str, side: int, who: Ours, chance: Random) -> float:
-    return 60 / getattr(who, what)(kind, side)
+def _step(kind: str, kept: bool, who: Ours, chance: Random) -> float:
+    return 60 / who.step(kind, STEP_SIDE, kept=kept)
+
+
+def _decode(side: int, who: Ours, chance: Random) -> float:
+    return 60 / who.decode("F32", side)
 
 
 def _theirs(what: str, kind: str, side: int, who: Peer, chance: Random) -> float:
     return 60 / who.seconds(what, kind, side)
 
 
-def _row(name: str, what: str, kind: str, side: int, wanted: float) -> Row:
-    work = f"{'one step' if what == 'step' else 'decode'} of {side}x{side}"
-    measures = partial(_ours, what, kind, side), partial(_theirs, what, kind, side)
-    return Row(name, f"krea2 1536x8 {kind}", work, DIFFUSERS, *measures, wanted, "/min")
+def _step_row(kind: str, *, kept: bool) -> Row:
+    name = f"krea2-{'step' if kept else 'streamed'}-{kind.lower()}"
+    work = f"{'one step' if kept else 'one, from the file,'} of {STEP_SIDE}x{STEP_SIDE}"
+    measures = partial(_step, kind, kept), partial(_theirs, "step", kind, STEP_SIDE)
+    return Row(name, f"krea2 1536x8 {kind}", work, DIFFUSERS, *measures, 1.2 if kept else None, "/min")
 
 
 def rows(decode_side: int) -> list[Row]:
+    measures = partial(_decode, decode_side), partial(_theirs, "decode", "F32", decode_side)
+    work = f"decode of {decode_side}x{decode_side}"
     return [
-        _row("krea2-step-f32", "step", "F32", STEP_SIDE, 1.2),
-        _row("krea2-step-bf16", "step", "BF16", STEP_SIDE, 1.2),
-        _row("krea2-decode-f32", "decode", "F32", decode_side, 1.0),
+        *(_step_row(kind, kept=kept) for kept in (True, False) for kind in ("F32", "BF16")),
+        Row("krea2-decode-f32", "krea2 1536x8 F32", work, DIFFUSERS, *measures, 1.0, "/min"),
     ]
 
 
@@ -136,7 +153,7 @@ def memory_line(ours: Ours) -> str:
     both = layer_bytes(ours.backend, dit.block_recorder(hparams, TOKENS + patches), weights)
     block = sum(2 * int(np.prod(matrix.shape)) for matrix in weights.matrices.values())
     activations = both - block + 4 * (TOKENS + patches) * hparams.blocks.width * 4
-    ours.step("BF16", STEP_SIDE)  # threads and their scratch memory are there from then on
+    ours.step("BF16", STEP_SIDE, kept=False)  # threads and their scratch memory are there from then on
     most, ended = 0, threading.Event()
     before = _anonymous()
 
@@ -147,7 +164,7 @@ def memory_line(ours: Ours) -> str:
 
     watcher = threading.Thread(target=watch)
     watcher.start()
-    ours.step("BF16", STEP_SIDE)
+    ours.step("BF16", STEP_SIDE, kept=False)
     ended.set()
     watcher.join()
     blocks = max(0, most - activations) / block

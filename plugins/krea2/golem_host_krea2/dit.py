@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 
 from golem_host import ops
 from golem_host.ops import Recording, Ref
-from golem_host.weights import Tensor
+from golem_host.weights import GgmlType, Tensor
 from golem_host_krea2.blocks import EPS, block, block_weights, modulated, product
 from golem_host_krea2.files import File
 from golem_host_krea2.hparams import LATENT_CHANNELS, PATCH, DitHparams
@@ -113,7 +113,7 @@ class Denoiser:
             yield from self._block.bring(own, kept)
             for at, z in enumerate(rows):
                 yield from self._block.run({"x": z, "angles": turned[at]}, {"rows": len(z)})
-                rows[at] = self._block.output("x")
+                rows[at] = self._block.output("x") if len(rows) > 1 else self._block.view("x")
             progress((number + 1) / hparams.layers)
         yield from self._last.bring(_last_weights(self._file, hparams, t))
         found = []
@@ -169,7 +169,8 @@ def block_recorder(hparams: DitHparams, rows: int) -> Record:
         turned = recording.input("angles", axis, b.head_dim // 2, 2, dtype="f32")
 
         def attend(q: Ref, k: Ref, v: Ref) -> Ref:
-            return ops.full_attention(q, k, v, scale=b.head_dim**-0.5)
+            coarse = w["wq"].type is GgmlType.BF16  # then ComfyUI computes in bfloat16
+            return ops.full_attention(q, k, v, scale=b.head_dim**-0.5, coarse=coarse)
 
         return {"x": block(x, w, b, attend, turned, modulated=True)}
 

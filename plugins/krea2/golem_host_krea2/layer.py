@@ -51,18 +51,19 @@ class Layer:
         self._types: dict[str, tuple[GgmlType, tuple[int, ...]]] | None = None
         self._staged: Any = None
         self._program: Any = None
+        self._kept: dict[Any, Any] = {}
 
     def bring(self, weights: LayerWeights, kept: Any = None) -> Generator[None, float | None, None]:
-        """Bring a layer's values, or copy them from where they are `kept` in memory."""
-        self._prepare(weights)
-        if kept is not None:
-            for begin in range(0, self._staged.nbytes, PART_BYTES):
-                self._staged.copy(kept, begin, begin + PART_BYTES)
-                yield
-        else:
+        """Bring a layer's values; where its matrices are `kept` in memory only the others."""
+        if kept is None:
+            self._prepare(weights)
             yield from fill(self._staged, weights.matrices)
+            place = self._staged
+        else:
+            self._use(kept)
+            place = kept
         for name, values in weights.vectors.items():
-            self._staged.put(name, values)
+            place.put(name, values)
         yield
 
     def run(self, inputs: Mapping[str, NDArray[Any]], live: Mapping[str, int]) -> Generator[None, float | None, None]:
@@ -76,9 +77,13 @@ class Layer:
             seconds = yield
             slices.advance(SLICE_SECONDS if seconds is None else seconds)
 
+    def view(self, name: str) -> NDArray[np.float32]:
+        """An output's rows, until the next `run`, which may still be given them."""
+        return self._program.output(name)
+
     def output(self, name: str) -> NDArray[np.float32]:
         """A copy of an output's rows."""
-        return self._program.output(name).copy()
+        return self.view(name).copy()
 
     def _prepare(self, weights: LayerWeights) -> None:
         if weights.types == self._types:
@@ -88,6 +93,13 @@ class Layer:
         self._program = compiled(self._backend, record(self._record, self._staged.tensors))
         self._types = weights.types
 
+    def _use(self, kept: Any) -> None:
+        """Passes over each kept layer have commands of their own, in the memory of the first."""
+        if kept not in self._kept:
+            recording = record(self._record, kept.tensors)
+            self._kept[kept] = compiled(self._backend, recording, beside=next(iter(self._kept.values()), None))
+        self._program = self._kept[kept]
+
 
 def record(make: Record, tensors: Mapping[str, Tensor]) -> Recording:
     recording = Recording()
@@ -96,13 +108,13 @@ def record(make: Record, tensors: Mapping[str, Tensor]) -> Recording:
     return recording
 
 
-def compiled(backend: Any, recording: Recording) -> Any:
+def compiled(backend: Any, recording: Recording, **options: Any) -> Any:
     """The recording's program, which alone holds on to its weights then.
 
     A recording and its tensors name each other: left to the collector, layers would stay in memory beside those that
     took their places.
     """
-    program = backend.compile(recording)
+    program = backend.compile(recording, **options)
     recording.commands.clear()
     return program
 

@@ -18,8 +18,8 @@ from golem_host_krea2.tiles import TILE
 from golem_host_krea2.vae import SCALE, Decoder, decoding
 
 _FLOAT = 4
-_THREAD_KEYS = 1 << 20
-"""Bytes of keys and values that each thread lays out beside what is counted."""
+_QUERIES = 144
+"""That a thread multiplies with the keys at a time."""
 
 
 def peak_bytes(backend: Any, request: PictureRequest) -> int:
@@ -31,7 +31,12 @@ def peak_bytes(backend: Any, request: PictureRequest) -> int:
     )
     drawing = _drawing_bytes(backend, request) + kept
     decoding = _decoding_bytes(backend, files.decoder, request) + kept
-    return max(text, drawing, decoding) + 2 * PART_BYTES + _THREAD_KEYS
+    return max(text, drawing, decoding) + 2 * PART_BYTES
+
+
+def _attention_bytes(backend: Any, rows: int, head_dim: int) -> int:
+    """What threads lay out of one head: keys, values, and scores of some queries."""
+    return backend.threads * rows * (2 * head_dim + _QUERIES) * _FLOAT
 
 
 def _unkept(files: Any, number: int) -> bool:
@@ -52,7 +57,8 @@ def _encoder_bytes(backend: Any, request: PictureRequest, tokens: int) -> int:
         dit.layerwise_recorder(files.dit_hparams, tokens),
         block_weights(files.dit, "txtfusion.layerwise_blocks.0", files.dit_hparams.text),
     )
-    return max(layer + taps, fusing + 3 * taps)
+    attention = _attention_bytes(backend, tokens, hparams.blocks.head_dim)
+    return max(layer + taps, fusing + 3 * taps) + attention
 
 
 def _drawing_bytes(backend: Any, request: PictureRequest) -> int:
@@ -62,9 +68,11 @@ def _drawing_bytes(backend: Any, request: PictureRequest) -> int:
     nothing = np.zeros((6, hparams.blocks.width), np.float32)
     largest = max((files.block(number) for number in range(hparams.layers)), key=_matrix_bytes)
     block = layer_bytes(backend, dit.block_recorder(hparams, max(tokens) + patches), modulated(largest, nothing))
+    if files.kept is not None:
+        block -= _matrix_bytes(largest)
     rows = sum(count + patches for count in tokens) * hparams.blocks.width * _FLOAT
     ends = 2 * patches * hparams.blocks.width * _FLOAT
-    return block + 2 * rows + ends
+    return block + 2 * rows + ends + _attention_bytes(backend, max(tokens) + patches, hparams.blocks.head_dim)
 
 
 def _decoding_bytes(backend: Any, decoder: Decoder, request: PictureRequest) -> int:
@@ -73,7 +81,8 @@ def _decoding_bytes(backend: Any, decoder: Decoder, request: PictureRequest) -> 
     pixels = height * width * SCALE**2
     added = pixels * 4 * _FLOAT if request.tiled else 0
     picture = 2 * pixels * 3 * _FLOAT
-    return decoder.weight_bytes + backend.bytes_of(decoding(_stand_ins(decoder), *shape)) + added + picture
+    attention = _attention_bytes(backend, math.prod(shape), decoder.shapes["decoder.middle.1.norm.gamma"][0])
+    return attention + decoder.weight_bytes + backend.bytes_of(decoding(_stand_ins(decoder), *shape)) + added + picture
 
 
 def _stand_ins(decoder: Decoder) -> Mapping[str, Tensor]:
