@@ -233,6 +233,15 @@ def runner(kernels: Kernels) -> Iterator[Runner]:
 
 
 @pytest.fixture(scope="session")
+def vector_runners(load_isa: Callable[[str], Kernels]) -> Iterator[list[Runner]]:
+    """Runners at all instruction sets that have vectors."""
+    runners = [Runner(load_isa(isa)) for isa in ISAS if not isa.endswith("generic")]
+    yield runners
+    for runner in runners:
+        runner.pool.close()
+
+
+@pytest.fixture(scope="session")
 def portable(load_isa: Callable[[str], Kernels]) -> Iterator[Runner]:
     """One thread of portable code."""
     runner = Runner(load_isa("generic"), threads=1)

@@ -219,6 +219,17 @@ def test_threads_do_not_matter(make_runner, rng, kind, positions):
     assert len(results) == 1
 
 
+@pytest.mark.parametrize("window", [0, 1100])
+def test_instruction_sets_do_not_matter(vector_runners, rng, kind, window):
+    """Sums have their lanes and their order whatever a vector holds. Portable code has no fused multiply-add."""
+    cache = Cache(rng, kind, slots=1, kv_heads=1, ring=1300, hd=64, vd=96, length=1300)
+    q = queries(rng, 40, 3, 64)
+    rows = [0] * 40, np.arange(1260, 1300)
+    first, *others = (attend(each, cache, q, *rows, window=window, scale=0.2, softcap=5.0) for each in vector_runners)
+    for each in others:
+        np.testing.assert_array_equal(each, first)
+
+
 def test_ring_size_does_not_matter(runner, rng, kind):
     """The same keys in rings of different sizes."""
     results = set()
