@@ -46,7 +46,8 @@ def kept_of(recording: Recording) -> list[Ref]:
 class Program:
     """A pass that can be replayed: fill `inputs`, `run`, read `output`.
 
-    `inputs[name]` is an array of the input's full capacity; a replay reads its first live rows.
+    `inputs[name]` is an array of the input's full capacity; a replay reads its first live rows. `nbytes` is what it
+    computes in.
     """
 
     def __init__(self, backend: CpuBackend, recording: Recording, beside: Program | None = None) -> None:
@@ -58,6 +59,7 @@ class Program:
         offsets, size = plan(self._steps, kept_of(recording), outside=recording.inputs.values())
         sizes = [size, *map(size_of, recording.inputs.values())]
         self._pieces = [_reused(given, index, size) for index, size in enumerate(sizes)]
+        self.nbytes = sum(map(len, self._pieces))
         arena, *inputs = self._pieces
         self._memory: dict[Ref, NDArray[np.uint8]] = dict(zip(recording.inputs.values(), inputs, strict=True))
         self._memory |= {ref: arena[at : at + size_of(ref)] for ref, at in offsets.items()}

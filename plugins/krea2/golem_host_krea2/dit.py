@@ -80,14 +80,16 @@ class Denoiser:
     ) -> None:
         self._backend, self._file, self._hparams, self._kept = backend, file, hparams, kept
         self._height, self._width = height, width
-        self._patches = Layer(backend, _patches(hparams, height * width))
+        self._patches = Layer(backend, patches_recorder(hparams, height * width))
         self._block = Layer(backend, block_recorder(hparams, tokens + height * width))
-        self._last = Layer(backend, _last(hparams, height * width))
+        self._last = Layer(backend, last_recorder(hparams, height * width))
+        blocks = (block_weights(file, f"blocks.{n}", hparams.blocks).types for n in range(hparams.layers))
+        self._mixed = len({tuple(types.items()) for types in blocks}) > 1
         self._lin = [file.floats(f"blocks.{n}.mod.lin", 6 * hparams.blocks.width) for n in range(hparams.layers)]
 
     def prepare(self) -> Generator[None, float | None, None]:
         """Bring what every step needs. To be done once."""
-        yield from self._patches.bring(_patches_weights(self._file, self._hparams))
+        yield from self._patches.bring(patches_weights(self._file, self._hparams))
 
     def velocities(
         self,
@@ -102,7 +104,7 @@ class Denoiser:
         """
         hparams, patches = self._hparams, len(x)
         yield from self._patches.run({"x": x}, {"rows": patches})
-        image = self._patches.output("x")
+        image = self._patches.view("x")
         rows = [np.concatenate([text, image]) for text in conditionings]
         turned = [angles(hparams, len(text), self._height, self._width) for text in conditionings]
         for number in range(hparams.layers):
@@ -111,11 +113,12 @@ class Denoiser:
             own = modulated(plain, modulation + self._lin[number].reshape(6, hparams.blocks.width))
             kept = None if self._kept is None else (yield from self._keep(number, own))
             yield from self._block.bring(own, kept)
+            copied = len(rows) > 1 or self._mixed
             for at, z in enumerate(rows):
                 yield from self._block.run({"x": z, "angles": turned[at]}, {"rows": len(z)})
-                rows[at] = self._block.output("x") if len(rows) > 1 else self._block.view("x")
+                rows[at] = self._block.output("x") if copied else self._block.view("x")
             progress((number + 1) / hparams.layers)
-        yield from self._last.bring(_last_weights(self._file, hparams, t))
+        yield from self._last.bring(last_weights(self._file, hparams, t))
         found = []
         for z in rows:
             yield from self._last.run({"x": z[-patches:]}, {"rows": patches})
@@ -252,7 +255,7 @@ def _time_weights(file: File, hparams: DitHparams) -> LayerWeights:
     )
 
 
-def _patches(hparams: DitHparams, patches: int) -> Record:
+def patches_recorder(hparams: DitHparams, patches: int) -> Record:
     def make(recording: Recording, w: Mapping[str, Tensor]) -> Mapping[str, Ref]:
         x = recording.input("x", recording.axis("rows", patches), PATCH_VALUES, dtype="f32")
         return {"x": product(x, w["first"], w["first_bias"])}
@@ -260,14 +263,14 @@ def _patches(hparams: DitHparams, patches: int) -> Record:
     return make
 
 
-def _patches_weights(file: File, hparams: DitHparams) -> LayerWeights:
+def patches_weights(file: File, hparams: DitHparams) -> LayerWeights:
     width = hparams.blocks.width
     return LayerWeights(
         {"first": file.matrix("first.weight", width, PATCH_VALUES)}, {"first_bias": file.floats("first.bias", width)}
     )
 
 
-def _last(hparams: DitHparams, patches: int) -> Record:
+def last_recorder(hparams: DitHparams, patches: int) -> Record:
     def make(recording: Recording, w: Mapping[str, Tensor]) -> Mapping[str, Ref]:
         x = recording.input("x", recording.axis("rows", patches), hparams.blocks.width, dtype="f32")
         y = ops.add_row(ops.rms_norm(x, w["norm"], EPS), w["shift"])
@@ -276,7 +279,7 @@ def _last(hparams: DitHparams, patches: int) -> Record:
     return make
 
 
-def _last_weights(file: File, hparams: DitHparams, t: Floats) -> LayerWeights:
+def last_weights(file: File, hparams: DitHparams, t: Floats) -> LayerWeights:
     width = hparams.blocks.width
     scale, shift = file.floats("last.modulation.lin", 2, width) + t
     one = np.float32(1)

@@ -78,7 +78,9 @@ class Layer:
             slices.advance(SLICE_SECONDS if seconds is None else seconds)
 
     def view(self, name: str) -> NDArray[np.float32]:
-        """An output's rows, until the next `run`, which may still be given them."""
+        """An output's rows, until the next `run`, which may still be given them. While they are held, so is the memory
+        of the pass: not for layers of other types that follow.
+        """
         return self._program.output(name)
 
     def output(self, name: str) -> NDArray[np.float32]:
@@ -94,10 +96,16 @@ class Layer:
         self._types = weights.types
 
     def _use(self, kept: Any) -> None:
-        """Passes over each kept layer have commands of their own, in the memory of the first."""
+        """Passes over each kept layer have commands of their own, in the memory of one. Those whose memory is too small
+        for one of other types are made anew beside it when their turn comes.
+        """
         if kept not in self._kept:
             recording = record(self._record, kept.tensors)
-            self._kept[kept] = compiled(self._backend, recording, beside=next(iter(self._kept.values()), None))
+            beside = next(iter(self._kept.values()), None)
+            if beside is not None and beside.nbytes < self._backend.bytes_of(recording):
+                self._kept.clear()
+                beside = self._program = None  # given back before the next is taken
+            self._kept[kept] = compiled(self._backend, recording, beside=beside)
         self._program = self._kept[kept]
 
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from pathlib import Path
 from typing import Any
 
@@ -12,7 +12,7 @@ import numpy as np
 from golem_host.weights import GgmlType, Tensor
 from golem_host_krea2 import dit, encoder
 from golem_host_krea2.blocks import block_weights, modulated
-from golem_host_krea2.layer import PART_BYTES, layer_bytes
+from golem_host_krea2.layer import PART_BYTES, LayerWeights, layer_bytes
 from golem_host_krea2.picture import PictureRequest
 from golem_host_krea2.tiles import TILE
 from golem_host_krea2.vae import SCALE, Decoder, decoding
@@ -39,6 +39,11 @@ def _attention_bytes(backend: Any, rows: int, head_dim: int) -> int:
     return backend.threads * rows * (2 * head_dim + _QUERIES) * _FLOAT
 
 
+def _of_each_type(layers: Iterable[LayerWeights]) -> Iterable[LayerWeights]:
+    """One of the layers that share a recording."""
+    return {tuple(each.types.items()): each for each in layers}.values()
+
+
 def _unkept(files: Any, number: int) -> bool:
     return files.kept is not None and number not in files.kept
 
@@ -50,7 +55,8 @@ def _matrix_bytes(weights: Any) -> int:
 
 def _encoder_bytes(backend: Any, request: PictureRequest, tokens: int) -> int:
     files, hparams = request.files, request.files.encoder_hparams
-    layer = layer_bytes(backend, encoder.recorder(hparams, tokens), encoder.layer_weights(files.encoder, hparams, 0))
+    layers = (encoder.layer_weights(files.encoder, hparams, number) for number in range(hparams.layers))
+    layer = max(layer_bytes(backend, encoder.recorder(hparams, tokens), each) for each in _of_each_type(layers))
     taps = files.dit_hparams.taps * tokens * hparams.blocks.width * _FLOAT
     fusing = layer_bytes(
         backend,
@@ -66,13 +72,15 @@ def _drawing_bytes(backend: Any, request: PictureRequest) -> int:
     patches = math.prod(request.latent) // dit.PATCH**2
     tokens = [len(prompt.ids) - prompt.leading for prompt in request.prompts]
     nothing = np.zeros((6, hparams.blocks.width), np.float32)
-    largest = max((files.block(number) for number in range(hparams.layers)), key=_matrix_bytes)
-    block = layer_bytes(backend, dit.block_recorder(hparams, max(tokens) + patches), modulated(largest, nothing))
-    if files.kept is not None:
-        block -= _matrix_bytes(largest)
-    rows = sum(count + patches for count in tokens) * hparams.blocks.width * _FLOAT
-    ends = 2 * patches * hparams.blocks.width * _FLOAT
-    return block + 2 * rows + ends + _attention_bytes(backend, max(tokens) + patches, hparams.blocks.head_dim)
+    record = dit.block_recorder(hparams, max(tokens) + patches)
+    block = max(
+        layer_bytes(backend, record, modulated(each, nothing)) - (0 if files.kept is None else _matrix_bytes(each))
+        for each in _of_each_type(files.block(number) for number in range(hparams.layers))
+    )
+    rows = sum(count + patches for count in tokens) * (2 * hparams.blocks.width + hparams.blocks.head_dim) * _FLOAT
+    first = layer_bytes(backend, dit.patches_recorder(hparams, patches), dit.patches_weights(files.dit, hparams))
+    last = layer_bytes(backend, dit.last_recorder(hparams, patches), dit.last_weights(files.dit, hparams, nothing[0]))
+    return block + rows + first + last + _attention_bytes(backend, max(tokens) + patches, hparams.blocks.head_dim)
 
 
 def _decoding_bytes(backend: Any, decoder: Decoder, request: PictureRequest) -> int:
