@@ -141,6 +141,29 @@ def test_rows_that_are_not_rounded(runner, make_weights, quantized, guarded, nam
             assert out[:1].tobytes() == alone
 
 
+@pytest.mark.parametrize("name", ["F32", "F16", "BF16"])
+@pytest.mark.parametrize("k", [33, 96])
+def test_float_weights_at_odd_addresses(runner, make_weights, name, k, rng):
+    """Files hold them wherever what lies before them ends. The sanitizers see to it that processors may be strict."""
+    m, rows = 40, 3
+    weights = make_weights(rng, name, m, k)
+    x = rng.standard_normal((rows, k), np.float32)
+    memory = np.empty(weights.packed.nbytes + 1, np.uint8)
+    odd = memory[1 - memory.ctypes.data % 2 :][: weights.packed.nbytes]
+    odd[:] = weights.packed.reshape(-1).view(np.uint8)
+    results = []
+    for packed in (weights.packed, odd):
+        laid = np.zeros(runner.kernels.laid_bytes(weights.type, m, k) + 64, np.uint8)
+        laid = laid[-laid.ctypes.data % 64 :]
+        runner.run(Op.LAY, m, [laid, packed], [k, weights.type])
+        for is_laid, place in enumerate((packed, laid)):
+            out = np.empty((rows, m), np.float32)
+            runner.run(Op.MATMUL, rows, [out, x, place, None], [m, k, weights.type, is_laid, 0, 1])
+            results.append(out)
+    for each in results:
+        np.testing.assert_array_equal(each, results[0])
+
+
 def test_some_outputs(make_runner, weight_type, make_weights, rng):
     """Those that are asked for have their bits, the others are left alone."""
     m, k, rows = 419, 256, 130

@@ -1,6 +1,7 @@
 // Products with F32, F16 and BF16 weights; activations are float32 (already rounded to the type's precision), or pairs of
 // bfloat16 (bfloat_pairs.h). Tiles of kPanelWidth weight rows are panels (panel.h): re-laid they lie in memory as such, else
 // they are made of the rows.
+#include <cstring>
 #include <type_traits>
 
 #include "isa_functions.h"
@@ -109,8 +110,12 @@ void lay(const uint8_t *w, int64_t stride, int64_t rows, int64_t k, uint8_t *out
     transpose_rows<W>(w, stride, rows, 0, k, tile);
   } else {
     for (int64_t r = 0; r < kPanelWidth; r++) {
-      const Word *row = reinterpret_cast<const Word *>(w + r * stride);
-      for (int64_t i = 0; i < k; i++) tile[i * kPanelWidth + r] = r < rows ? row[i] : Word{0};
+      const uint8_t *row = w + r * stride;
+      for (int64_t i = 0; i < k; i++) {
+        Word word{0};
+        if (r < rows) memcpy(&word, row + i * static_cast<int64_t>(sizeof word), sizeof word);  // files hold them at odd addresses too
+        tile[i * kPanelWidth + r] = word;
+      }
     }
   }
 }

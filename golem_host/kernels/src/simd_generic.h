@@ -54,15 +54,24 @@ GOLEM_INLINE vf power_of_two(vf n) {
 
 GOLEM_INLINE vf set1(float x) { return each([&](int) { return x; }); }
 GOLEM_INLINE vf zero() { return set1(0.0f); }
-GOLEM_INLINE vf load(const float *p) { return each([&](int i) { return p[i]; }); }
-GOLEM_INLINE vf load_n(const float *p, int n) { return each([&](int i) { return i < n ? p[i] : 0.0f; }); }
+
+// A value of a file's, which may lie at an odd address.
+template <class T>
+GOLEM_INLINE T value_at(const T *p, int i) {
+  T value;
+  memcpy(&value, reinterpret_cast<const uint8_t *>(p) + static_cast<size_t>(i) * sizeof value, sizeof value);
+  return value;
+}
+
+GOLEM_INLINE vf load(const float *p) { return each([&](int i) { return value_at(p, i); }); }
+GOLEM_INLINE vf load_n(const float *p, int n) { return each([&](int i) { return i < n ? value_at(p, i) : 0.0f; }); }
 GOLEM_INLINE void store(float *p, vf a) { memcpy(p, a.v, sizeof a.v); }
 GOLEM_INLINE void store_n(float *p, vf a, int n) { memcpy(p, a.v, static_cast<size_t>(n) * 4); }
-GOLEM_INLINE vf load_half(const uint16_t *p) { return each([&](int i) { return half_to_float(p[i]); }); }
-GOLEM_INLINE vf load_half_n(const uint16_t *p, int n) { return each([&](int i) { return i < n ? half_to_float(p[i]) : 0.0f; }); }
-GOLEM_INLINE vf load_bfloat(const uint16_t *p) { return each([&](int i) { return bfloat_to_float(p[i]); }); }
+GOLEM_INLINE vf load_half(const uint16_t *p) { return each([&](int i) { return half_to_float(value_at(p, i)); }); }
+GOLEM_INLINE vf load_half_n(const uint16_t *p, int n) { return each([&](int i) { return i < n ? half_to_float(value_at(p, i)) : 0.0f; }); }
+GOLEM_INLINE vf load_bfloat(const uint16_t *p) { return each([&](int i) { return bfloat_to_float(value_at(p, i)); }); }
 GOLEM_INLINE vf load_bfloat_n(const uint16_t *p, int n) {
-  return each([&](int i) { return i < n ? bfloat_to_float(p[i]) : 0.0f; });
+  return each([&](int i) { return i < n ? bfloat_to_float(value_at(p, i)) : 0.0f; });
 }
 GOLEM_INLINE vf set_half(const uint16_t *p) { return set1(half_to_float(*p)); }
 GOLEM_INLINE void store_half(uint16_t *p, vf a) {
