@@ -15,8 +15,8 @@ import argparse
 import json
 import subprocess
 import sys
-import threading
 import time
+import tracemalloc
 from collections.abc import Generator
 from functools import partial
 from pathlib import Path
@@ -153,32 +153,16 @@ def memory_line(ours: Ours) -> str:
     both = layer_bytes(ours.backend, dit.block_recorder(hparams, TOKENS + patches), weights)
     block = sum(2 * int(np.prod(matrix.shape)) for matrix in weights.matrices.values())
     activations = both - block + 4 * (TOKENS + patches) * hparams.blocks.width * 4
-    ours.step("BF16", STEP_SIDE, kept=False)  # threads and their scratch memory are there from then on
-    most, ended = 0, threading.Event()
-    before = _anonymous()
-
-    def watch() -> None:
-        nonlocal most
-        while not ended.wait(0.005):
-            most = max(most, _anonymous() - before)
-
-    watcher = threading.Thread(target=watch)
-    watcher.start()
+    tracemalloc.start()  # numpy's arrays are counted
     ours.step("BF16", STEP_SIDE, kept=False)
-    ended.set()
-    watcher.join()
+    most = tracemalloc.get_traced_memory()[1]
+    tracemalloc.stop()
     blocks = max(0, most - activations) / block
     verdict = "reached" if blocks <= WANTED_BLOCKS else "not reached"
     return (
         f"A bfloat16 step took {most / 2**20:.0f} MiB: activations {activations / 2**20:.0f} and {blocks:.2f} times a "
         f"block of {block / 2**20:.0f}; wanted at most {WANTED_BLOCKS}: {verdict}."
     )
-
-
-def _anonymous() -> int:
-    """Bytes of this process's own memory, without mapped files."""
-    [line] = [line for line in Path("/proc/self/status").read_text().splitlines() if line.startswith("RssAnon")]
-    return int(line.split()[1]) * 1024
 
 
 def _end(work: Generator[None, float | None, Any]) -> Any:
