@@ -21,7 +21,7 @@ struct Input {
   static GOLEM_MEMBER vf of(const Word *panel, int64_t i, int u, int v) {
     return W::get(panel + (i + u) * kPanelWidth + v * kWidth);
   }
-  static GOLEM_MEMBER vf add(vf x, vf w, vf s) { return fma(x, w, s); }
+  static GOLEM_MEMBER vf add(vf x, vf w, vf s) { return add_product(s, x, w); }
 };
 
 struct Float32 : Input<Float32> {

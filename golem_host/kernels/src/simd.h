@@ -4,7 +4,8 @@
 // into code for an older one.
 //
 // kRegisters vectors fit the registers; vf holds kWidth floats, with + - * / and:
-//   fma(a, b, c) = a * b + c   smaller(a, b), larger(a, b): b where either is NaN
+//   fma(a, b, c) = a * b + c; add_product(s, a, b) = fma(a, b, s), for sums that stay in their registers
+//   smaller(a, b), larger(a, b): b where either is NaN
 //   at_least(a, b): bit i says whether a[i] >= b[i], false for NaN
 //   sum(a): of all lanes; sum_4(a, out): of four vectors, the same bits as sum
 //   transpose(a): kWidth vectors as a matrix, in place

@@ -18,6 +18,15 @@ constexpr int kRegisters = 16;
 using vf = __m256;
 
 GOLEM_INLINE vf fma(vf a, vf b, vf c) { return _mm256_fmadd_ps(a, b, c); }
+GOLEM_INLINE vf add_product(vf s, vf a, vf b) {
+#if defined(__GNUC__)
+  // GCC takes the form that overwrites a or b too, copies, and where sums fill the registers passes them through memory.
+  asm("vfmadd231ps %2, %1, %0" : "+x"(s) : "x"(a), "x"(b));
+  return s;
+#else
+  return fma(a, b, s);
+#endif
+}
 GOLEM_INLINE vf smaller(vf a, vf b) { return _mm256_min_ps(a, b); }
 GOLEM_INLINE vf larger(vf a, vf b) { return _mm256_max_ps(a, b); }
 GOLEM_INLINE vf absolute(vf a) { return _mm256_andnot_ps(_mm256_set1_ps(-0.0f), a); }

@@ -21,6 +21,7 @@ constexpr int kRegisters = 32;
 using vf = __m512;
 
 GOLEM_INLINE vf fma(vf a, vf b, vf c) { return _mm512_fmadd_ps(a, b, c); }
+GOLEM_INLINE vf add_product(vf s, vf a, vf b) { return fma(a, b, s); }
 GOLEM_INLINE vf smaller(vf a, vf b) { return _mm512_min_ps(a, b); }
 GOLEM_INLINE vf larger(vf a, vf b) { return _mm512_max_ps(a, b); }
 GOLEM_INLINE vf absolute(vf a) { return _mm512_andnot_ps(_mm512_set1_ps(-0.0f), a); }

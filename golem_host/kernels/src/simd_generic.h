@@ -29,6 +29,7 @@ GOLEM_INLINE vf operator-(vf a, vf b) { return each([&](int i) { return a.v[i] -
 GOLEM_INLINE vf operator*(vf a, vf b) { return each([&](int i) { return a.v[i] * b.v[i]; }); }
 GOLEM_INLINE vf operator/(vf a, vf b) { return each([&](int i) { return a.v[i] / b.v[i]; }); }
 GOLEM_INLINE vf fma(vf a, vf b, vf c) { return each([&](int i) { return a.v[i] * b.v[i] + c.v[i]; }); }
+GOLEM_INLINE vf add_product(vf s, vf a, vf b) { return fma(a, b, s); }
 GOLEM_INLINE vf smaller(vf a, vf b) { return each([&](int i) { return a.v[i] < b.v[i] ? a.v[i] : b.v[i]; }); }
 GOLEM_INLINE vf larger(vf a, vf b) { return each([&](int i) { return a.v[i] > b.v[i] ? a.v[i] : b.v[i]; }); }
 GOLEM_INLINE vf absolute(vf a) { return each([&](int i) { return float_of(bits_of(a.v[i]) & 0x7fffffffu); }); }

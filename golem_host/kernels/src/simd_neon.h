@@ -18,6 +18,7 @@ constexpr int kRegisters = 32;
 using vf = float32x4_t;
 
 GOLEM_INLINE vf fma(vf a, vf b, vf c) { return vfmaq_f32(c, a, b); }
+GOLEM_INLINE vf add_product(vf s, vf a, vf b) { return fma(a, b, s); }
 GOLEM_INLINE vf smaller(vf a, vf b) { return vbslq_f32(vcltq_f32(a, b), a, b); }
 GOLEM_INLINE vf larger(vf a, vf b) { return vbslq_f32(vcgtq_f32(a, b), a, b); }
 GOLEM_INLINE vf absolute(vf a) { return vabsq_f32(a); }
