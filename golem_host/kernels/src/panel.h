@@ -12,6 +12,7 @@ constexpr int kPanelVectors = kWidth == 4 ? 4 : 2;
 constexpr int kPanelWidth = kPanelVectors * kWidth;
 constexpr int kPanelColumns = kWidth == 16 ? 12 : 6;  // input rows whose sums fit the registers
 constexpr int64_t kPanelSpan = 512;                   // long enough that adding up spans costs little
+constexpr int64_t kLine = 64;                         // bytes of a cache line
 
 // What a panel's words are to a product: W::of gives vector v of input i + u, i a multiple of 4, and W::add what x times it adds to s.
 template <class W>
@@ -84,6 +85,14 @@ GOLEM_INLINE void panel_columns(const typename W::Word *panel, int64_t k, const 
   int64_t i = 0;
   for (; i + 4 <= k; i += 4) add_inputs<W, C>(panel, row, stride, i, 4, s);
   if (i < k) add_inputs<W, C>(panel, row, stride, i, static_cast<int>(k - i), s);
+  if (out.width == kPanelWidth && out.bias == nullptr) {
+    for (int j = 0; j < C; j++)
+      for (int v = 0; v < kPanelVectors; v++) {
+        float *to = out.at + j * out.stride + v * kWidth;
+        store(to, out.first ? s[j][v] : load(to) + s[j][v]);
+      }
+    return;
+  }
   for (int j = 0; j < C; j++)
     for (int v = 0; v < kPanelVectors && v * kWidth < out.width; v++) {
       const int64_t n = out.width - v * kWidth;
@@ -94,22 +103,28 @@ GOLEM_INLINE void panel_columns(const typename W::Word *panel, int64_t k, const 
     }
 }
 
-// C columns at a time from column c on; where it stopped.
+// C columns at a time from column c on; where it stopped. Each time it asks for `step` bytes from `ahead` on, to be near later.
 template <class W, int C>
 GOLEM_INLINE int64_t many_columns(const typename W::Word *panel, int64_t k, const float *x, int64_t stride, int64_t c, int64_t columns,
-                                  PanelOut out) {
+                                  PanelOut out, const char *ahead = nullptr, int64_t step = 0) {
   float *const first = out.at;
   for (; c + C <= columns; c += C) {
     out.at = first + c * out.stride;
+    for (int64_t i = 0; i < step; i += kLine) __builtin_prefetch(ahead + i, 0, 2);
+    ahead += step;
     panel_columns<W, C>(panel, k, x + c * stride, stride, out);
   }
   return c;
 }
 
-// A span of a panel, k <= kPanelSpan inputs, times `columns` rows.
+// A span of a panel, k <= kPanelSpan inputs, times `columns` rows; `next`, if any, is the span that comes after it.
 template <class W>
-void panel_product(const typename W::Word *panel, int64_t k, const float *x, int64_t stride, int64_t columns, const PanelOut &out) {
-  int64_t c = many_columns<W, kPanelColumns>(panel, k, x, stride, 0, columns, out);
+void panel_product(const typename W::Word *panel, int64_t k, const float *x, int64_t stride, int64_t columns, const PanelOut &out,
+                   const typename W::Word *next = nullptr) {
+  constexpr int64_t kInputBytes = kPanelWidth * sizeof(typename W::Word);
+  const int64_t groups = columns / kPanelColumns;
+  const int64_t step = next == nullptr || groups < 2 ? 0 : (k * kInputBytes / groups + kLine - 1) / kLine * kLine;
+  int64_t c = many_columns<W, kPanelColumns>(panel, k, x, stride, 0, columns, out, reinterpret_cast<const char *>(next), step);
   if (kPanelColumns > 8) c = many_columns<W, 8>(panel, k, x, stride, c, columns, out);
   c = many_columns<W, 4>(panel, k, x, stride, c, columns, out);
   c = many_columns<W, 2>(panel, k, x, stride, c, columns, out);

@@ -35,8 +35,8 @@ PanelOut span_of(const Product &p, int64_t o, int64_t end, int64_t i, int64_t n)
 
 // A span of a tile in words of four bytes, times all rows.
 template <class W = Float32>
-void multiply(const Product &p, const float *panel, int64_t i, int64_t n, const PanelOut &out) {
-  panel_product<W>(panel, n, reinterpret_cast<const float *>(p.x) + i, p.x_stride / 4, p.rows, out);
+void multiply(const Product &p, const float *panel, int64_t i, int64_t n, const PanelOut &out, const float *next = nullptr) {
+  panel_product<W>(panel, n, reinterpret_cast<const float *>(p.x) + i, p.x_stride / 4, p.rows, out, next);
 }
 
 template <class W>
@@ -59,13 +59,17 @@ void product_tiles(const Product &p, int64_t begin, int64_t end) {
 template <class W>
 void laid_tiles(const Product &p, int64_t begin, int64_t end) {
   alignas(64) float panel[is_multiplied_as_it_is<W> ? 1 : kPanelSpan * kPanelWidth];
+  const auto words_of = [&](int64_t o, int64_t i) {
+    return reinterpret_cast<const typename W::Word *>(p.w + o / kPanelWidth * p.w_stride) + i / W::kInputs * kPanelWidth;
+  };
   for (int64_t i = 0; i < p.k; i += kPanelSpan)
     for (int64_t o = begin; o < end; o += kPanelWidth) {
       const int64_t n = p.k - i < kPanelSpan ? p.k - i : kPanelSpan;
       const PanelOut out = span_of(p, o, end, i, n);
-      const auto *words = reinterpret_cast<const typename W::Word *>(p.w + o / kPanelWidth * p.w_stride) + i / W::kInputs * kPanelWidth;
+      const auto *words = words_of(o, i);
       if constexpr (is_multiplied_as_it_is<W>) {
-        multiply<W>(p, words, i, n, out);
+        const auto *next = o + kPanelWidth < end ? words_of(o + kPanelWidth, i) : i + n < p.k ? words_of(begin, i + n) : nullptr;
+        multiply<W>(p, words, i, n, out, next);
       } else if (p.rows <= kPanelColumns) {  // converted once anyway
         panel_product<W>(words, n, reinterpret_cast<const float *>(p.x) + i, p.x_stride / 4, p.rows, out);
       } else {
