@@ -21,7 +21,7 @@ from numpy.typing import NDArray
 
 import golem_host.kernels
 
-ABI = 4
+ABI = 5
 """GOLEM_ABI of the header this binding was written for."""
 
 CDEF = """

@@ -244,11 +244,11 @@ def arg_largest(m: Maker) -> Call:
     return Call([np.zeros(m.rows, np.int32), x, np.ascontiguousarray(x[:, :n:MAXIMA_BLOCK])], [n, n + 1])
 
 
-def full_attention(m: Maker, causal: int, coarse: int = 0) -> Call:
-    """Of the last rows of two more keys; head dims of any size."""
+def full_attention(m: Maker, causal: int, coarse: int = 0, heads: tuple[int, int] = (0, 0)) -> Call:
+    """Of the last rows of two more keys; head dims of any size. `heads`: the first kv head, and how many."""
     keys = m.rows + 2
     arrays = [m.out(m.rows, 4, m.n), m.x(m.rows, 4, m.n), m.x(keys, 2, m.n), m.x(keys, 2, m.n)]
-    return Call(arrays, [4, 2, m.n, -1, keys, 2, causal, coarse], [0.3])
+    return Call(arrays, [4, 2, m.n, -1, keys, 2, causal, coarse, *heads], [0.3])
 
 
 def image(m: Maker) -> Call:
@@ -293,6 +293,7 @@ CASES: dict[str, tuple[Op, Callable[[Maker], Call]]] = {
     "full_attention": (Op.FULL_ATTN, lambda m: full_attention(m, 0)),
     "full_attention_causal": (Op.FULL_ATTN, lambda m: full_attention(m, 1)),
     "full_attention_coarse": (Op.FULL_ATTN, lambda m: full_attention(m, 0, 1)),
+    "full_attention_kv_head": (Op.FULL_ATTN, lambda m: full_attention(m, 0, heads=(1, 1))),
     "image_convolution": (Op.CONV2D, image),
 }
 

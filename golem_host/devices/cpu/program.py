@@ -11,6 +11,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from golem_host.devices.cpu.lowering import Lowering, Step, Transposed, Vector
+from golem_host.devices.cpu.rates import Rates
 from golem_host.devices.cpu.slices import Slices, Unit, units_of
 from golem_host.devices.cpu.together import together
 from golem_host.devices.plan import ALIGNMENT, plan, size_of
@@ -56,6 +57,7 @@ class Program:
         self._axes = {axis: index for index, axis in enumerate(recording.axes)}
         self._steps = steps_of(backend, recording)
         given = [] if beside is None else beside._pieces
+        self.rates = Rates() if beside is None else beside.rates  # those beside are of layers of the same kind
         offsets, size = plan(self._steps, kept_of(recording), outside=recording.inputs.values())
         sizes = [size, *map(size_of, recording.inputs.values())]
         self._pieces = [_reused(given, index, size) for index, size in enumerate(sizes)]

@@ -2,18 +2,19 @@
 
 A command's rows do not depend on how many are computed at a time, so a long command is cut by its rows: each piece is
 the same command with its pointers moved on. A product is cut by its outputs within blocks of rows, so that its weights,
-which may be hundreds of megabytes, are read once for each block. The bits are those of a replay in one go.
+which may be hundreds of megabytes, are read once for each block; attention by its kv heads first, whose keys and values
+are laid out for each piece. The bits are those of a replay in one go.
 """
 
 from __future__ import annotations
 
 import time
-from collections.abc import Mapping
+from collections.abc import Sequence
 from dataclasses import dataclass
-from types import MappingProxyType
 from typing import TYPE_CHECKING, Any
 
 from golem_host.devices.cpu.lowering import Step
+from golem_host.devices.cpu.rates import Key
 from golem_host.devices.plan import row_bytes
 from golem_host.kernels.library import Op as Kernel
 from golem_host.ops.recording import Ref
@@ -24,7 +25,7 @@ if TYPE_CHECKING:
 GRAIN = 48
 """Rows of a piece are a multiple of this."""
 ATTENTION_GRAIN = 144
-"""Of attention, which lays its keys out once for that many."""
+"""Of attention, which takes that many at a time."""
 LEAST = 12
 """Where that many take too long: the rows that a product takes at a time."""
 BLOCK_ROWS = 540
@@ -43,26 +44,39 @@ _READ_WHOLE: dict[Kernel | None, set[int]] = {Kernel.SELECT: {1}, Kernel.FULL_AT
 """Pointers that every piece reads from the beginning."""
 _FIRST_ROW: dict[Kernel | None, int] = {Kernel.FULL_ATTN: 5, Kernel.CONV2D: 5}
 """The integer that says which row a piece begins at."""
-_WITH_NEXT, _FIRST_OUTPUT, _OUTPUTS = 4, 6, 7
-"""Integers of a product."""
+_PARTS: dict[Kernel | None, tuple[int, int]] = {Kernel.MATMUL: (6, 7), Kernel.FULL_ATTN: (8, 9)}
+"""The integers that say which output or kv head a piece begins with, and how many it has."""
+_WITH_NEXT = 4
+"""The integer of a product that lets it run at the same time as the next."""
+_KV_HEADS = 1
+"""The integer of attention that says how many there are."""
 _LINE: dict[Kernel | None, int] = {Kernel.CONV2D: 2}
 """The integer that says of how many rows a piece is a multiple."""
 
 
-@dataclass
+@dataclass(frozen=True)
 class Unit:
-    """A step; `commands` is None for a torch twin. `rate` is seconds per row, of products per row and output, as the
-    last piece took them; 0 before there was one.
-    """
+    """A step; `commands` is None for a torch twin. Steps of the same `key` take about as long."""
 
     step: Step
     commands: Any
-    rate: float = 0.0
+    key: Key
+
+
+@dataclass(frozen=True)
+class Piece:
+    """`rows` rows of a unit from `row` on; of its outputs or kv heads, where it has such, `parts` from `part` on."""
+
+    unit: Unit
+    row: int
+    rows: int
+    part: int
+    parts: int
 
     @property
-    def outputs(self) -> int:
-        """Of a product."""
-        return self.step.ints[0]
+    def work(self) -> int:
+        """What its time is in proportion to."""
+        return self.rows * self.parts
 
 
 class Slices:
@@ -73,7 +87,7 @@ class Slices:
         self._units = program.units
         self._at = 0
         self._row = 0
-        self._output = 0
+        self._part = 0
 
     @property
     def done(self) -> bool:
@@ -83,59 +97,85 @@ class Slices:
         """Go on for about so many seconds, by one piece at least; what little is left of them is not used."""
         until = time.monotonic() + seconds
         while not self.done:
-            self._run_piece(until)
+            unit = self._units[self._at]
+            if unit.commands is None:
+                self._program.run_twin(unit.step)
+                self._at += 1
+            elif pieces := self._cut(until - time.monotonic(), REST * seconds):
+                self._run(pieces)
             if time.monotonic() >= until - REST * seconds:
                 return
 
-    def _run_piece(self, until: float) -> None:
-        unit = self._units[self._at]
-        live = self._program.live_rows(unit.step)
-        rows = live - self._row
-        if unit.commands is None:
-            self._program.run_twin(unit.step)
-        elif unit.step.kernel not in _ROW_BY_ROW:
-            self._program.run_native(unit.commands, 1)
-        elif rows and unit.step.kernel is Kernel.MATMUL:
-            rows = self._multiply(unit, min(rows, _even(live)), until)
-        elif rows:
-            begun = time.monotonic()
-            rows = min(rows, _rows_within(unit, until - begun))
-            self._run_rows(unit, rows)
-            unit.rate = (time.monotonic() - begun) / rows
-        self._row += rows
-        if self._row >= live:
-            self._at, self._row = self._at + 1, 0
+    def _cut(self, seconds: float, rest: float) -> list[Piece]:
+        """The next pieces: one, and more as long as they are known to leave more than the rest of that time. They run
+        together, as threads that wait for the next command only shortly stay awake for it.
+        """
+        pieces: list[Piece] = []
+        while not self.done:
+            unit = self._units[self._at]
+            if unit.commands is not None and self._program.live_rows(unit.step) == 0:
+                self._at += 1
+                continue
+            rate = self._program.rates.of(unit.key)
+            if unit.commands is None or (pieces and (rate == 0 or seconds <= rest)):
+                break
+            pieces.append(self._next(unit, int(seconds / rate) if rate and seconds > 0 else 0))
+            if rate == 0:
+                break
+            seconds -= rate * pieces[-1].work
+        return pieces
 
-    def _multiply(self, unit: Unit, rows: int, until: float) -> int:
-        """Some outputs of `rows` rows; how many rows are whole then."""
+    def _next(self, unit: Unit, fitting: int) -> Piece:
+        """The next piece of a unit, as much of its work as is `fitting` or the least that there can be."""
+        step, live, row, part, parts = unit.step, self._program.live_rows(unit.step), self._row, self._part, 1
+        if step.kernel is Kernel.MATMUL:  # all outputs of some rows first
+            rows, outputs = min(live - row, _even(live)), step.ints[0]
+            parts = _whole(fitting // rows, OUTPUTS, outputs - part)
+            self._row, self._part = (row, part + parts) if part + parts < outputs else (row + rows, 0)
+            done = self._row >= live
+        elif step.kernel is Kernel.FULL_ATTN:  # all rows of some kv heads first
+            rows = _whole(fitting, ATTENTION_GRAIN if fitting >= ATTENTION_GRAIN else LEAST, live - row)
+            kv_heads = step.ints[_KV_HEADS]
+            if rows == live:
+                parts = max(1, min(fitting // live, kv_heads - part))
+            self._row, self._part = (row + rows, part) if row + rows < live else (0, part + parts)
+            done = self._part >= kv_heads
+        else:
+            grain = step.ints[_LINE[step.kernel]] if step.kernel in _LINE else GRAIN
+            rows = _whole(fitting, grain, live - row) if step.kernel in _ROW_BY_ROW else live
+            self._row += rows
+            done = self._row >= live
+        if done:
+            self._at, self._row, self._part = self._at + 1, 0, 0
+        return Piece(unit, row, rows, part, parts)
+
+    def _run(self, pieces: Sequence[Piece]) -> None:
+        ffi = self._program.ffi
+        commands = ffi.new("golem_cmd[]", len(pieces))
+        for at, piece in enumerate(pieces):
+            self._move(commands + at, piece)
         begun = time.monotonic()
-        fitting = int((until - begun) / (unit.rate * rows)) if unit.rate else 0
-        left = unit.outputs - self._output
-        count = left if fitting >= (1 - REST) * left else min(max(1, fitting // OUTPUTS) * OUTPUTS, left)
-        self._run_rows(unit, rows, {_FIRST_OUTPUT: self._output, _OUTPUTS: count})
-        unit.rate = (time.monotonic() - begun) / (rows * count)
-        self._output += count
-        if self._output < unit.outputs:
-            return 0
-        self._output = 0
-        return rows
+        self._program.run_native(commands, len(pieces))
+        self._program.rates.learn([(piece.unit.key, piece.work) for piece in pieces], time.monotonic() - begun)
 
-    def _run_rows(self, unit: Unit, rows: int, ints: Mapping[int, int] = MappingProxyType({})) -> None:
-        ffi, step = self._program.ffi, unit.step
-        [command] = piece = ffi.new("golem_cmd[]", 1)
-        ffi.memmove(piece, unit.commands, ffi.sizeof("golem_cmd"))
-        command.axis, command.rows = -1, rows
-        whole = _READ_WHOLE.get(step.kernel, ())
+    def _move(self, command: Any, piece: Piece) -> None:
+        """Make what `command` points to the unit's for a piece."""
+        ffi, step, kernel = self._program.ffi, piece.unit.step, piece.unit.step.kernel
+        ffi.memmove(command, piece.unit.commands, ffi.sizeof("golem_cmd"))
+        if kernel not in _ROW_BY_ROW:
+            return
+        command.axis, command.rows = -1, piece.rows
+        whole = _READ_WHOLE.get(kernel, ())
         for slot, pointer in enumerate(step.pointers):
-            if isinstance(pointer, Ref) and slot not in whole:
-                command.p[slot] = ffi.cast("char *", command.p[slot]) + self._row * row_bytes(pointer)
-        if step.kernel in _FIRST_ROW:
-            command.i[_FIRST_ROW[step.kernel]] = self._row
-        if step.kernel is Kernel.MATMUL:
+            if piece.row and isinstance(pointer, Ref) and slot not in whole:
+                command.p[slot] = ffi.cast("char *", command.p[slot]) + piece.row * row_bytes(pointer)
+        if kernel in _FIRST_ROW:
+            command.i[_FIRST_ROW[kernel]] = piece.row
+        if kernel is Kernel.MATMUL:
             command.i[_WITH_NEXT] = 0
-        for slot, value in ints.items():
-            command.i[slot] = value
-        self._program.run_native(piece, 1)
+        if kernel in _PARTS:
+            for slot, value in zip(_PARTS[kernel], (piece.part, piece.parts), strict=True):
+                command.i[slot] = value
 
 
 def _even(rows: int) -> int:
@@ -144,22 +184,18 @@ def _even(rows: int) -> int:
     return -(-each // LEAST) * LEAST
 
 
-def _rows_within(unit: Unit, seconds: float) -> int:
-    """Rows that take about so long; as few as can be when nothing is known of the command."""
-    kernel = unit.step.kernel
-    fitting = int(seconds / unit.rate) if unit.rate else 0
-    grain = unit.step.ints[_LINE[kernel]] if kernel in _LINE else GRAIN
-    if kernel is Kernel.FULL_ATTN:
-        grain = ATTENTION_GRAIN if fitting >= ATTENTION_GRAIN else LEAST
-    return max(1, fitting // grain) * grain
+def _whole(fitting: int, grain: int, left: int) -> int:
+    """What is left where nearly all of it is fitting, else a multiple of the grain."""
+    return left if fitting >= (1 - REST) * left else min(max(1, fitting // grain) * grain, left)
 
 
 def units_of(program: Program) -> list[Unit]:
-    """A program's steps, which keep from replay to replay how long they take."""
+    """A program's steps."""
     units: list[Unit] = []
     for stretch in program.stretches:
         if isinstance(stretch, Step):
-            units.append(Unit(stretch, None))
+            units.append(Unit(stretch, None, None))
         else:
-            units += [Unit(step, stretch.commands + at) for at, step in enumerate(stretch.steps)]
+            keys = [(step.kernel, *step.ints) for step in stretch.steps]
+            units += [Unit(step, stretch.commands + at, keys[at]) for at, step in enumerate(stretch.steps)]
     return units

@@ -17,7 +17,7 @@
 
 #include <stdint.h>
 
-#define GOLEM_ABI 4
+#define GOLEM_ABI 5
 
 #ifdef __cplusplus
 extern "C" {
@@ -200,7 +200,8 @@ enum golem_op {
    * p: 0 out, 1 q f32[R,heads,hd], 2 k f32[keys,kv_heads,hd], 3 v (like k).
    * i: 0 heads, 1 kv_heads, 2 hd (up to 1024), 3 axis whose live count is the number of keys, or -1, 4 that number when i[3] < 0,
    *    5 the row among the keys that q begins at, 6 one where rows after a query's own are not seen, else 0,
-   *    7 one where processors with instructions for it may round q, k, v and the weights to bfloat16, else 0.
+   *    7 one where processors with instructions for it may round q, k, v and the weights to bfloat16, else 0,
+   *    8 the kv head whose heads' outputs are written first, 9 of how many kv heads, or 0 for all; others' are left as they are.
    * f: 0 scale.  No keys, or queries past them where rows are not seen: GOLEM_E_INDEX, nothing written. */
   GOLEM_OP_FULL_ATTN = 32,
   /* out f32[R,m]: R pixels of the 3 x 3 convolution, padded by zeros, of an image whose pixels are the rows of x, line by line.

@@ -55,6 +55,7 @@ struct Kernels {
   ProductFn product[kTypes];        // of weight rows as a file stores them; nullptr for unsupported types
   int64_t product_rows[kTypes];     // a range should begin at a multiple of this
   Layout layout[kTypes];
+  int64_t product_columns;  // rows that a product of floats takes at a time
   // The same of F32, F16 and BF16 weights with rows that were not rounded to their type.
   ProductFn unrounded[kTypes], unrounded_laid[kTypes];
   // Rows for BF16 weights of an even number of inputs, side by side in two bytes each; nullptr: they are floats as others'.
@@ -76,9 +77,10 @@ struct Kernels {
   void (*attend_scores)(const Attention &attention, const Tile &tile, int64_t begin, int64_t end);
   void (*attend_weights)(const Attention &attention, const Tile &tile, int64_t query);
   void (*attend_values)(const Attention &attention, const Tile &tile, int64_t begin, int64_t end);
-  // A tile's keys and values as attend_text multiplies with them, the same for all heads and queries of a kv head and for
-  // all tiles of these keys; panels: text_panel_floats, memory: text_attention_floats.
-  void (*lay_text)(const TextAttention &attention, const TextTile &tile, float *panels, float *memory);
+  // Some of the text_lay_units of a tile's keys and values as attend_text multiplies with them, the same for all heads and
+  // queries of a kv head and for all tiles of these keys; panels: text_panel_floats, memory: text_attention_floats.
+  void (*lay_text)(const TextAttention &attention, const TextTile &tile, int64_t begin, int64_t end, float *panels, float *memory);
+  int64_t (*text_lay_units)(const TextTile &tile);
   int64_t (*text_panel_floats)(const TextTile &tile, int64_t hd);
   // Queries begin..end of a text and one head over all its keys.
   void (*attend_text)(const TextAttention &attention, const TextTile &tile, const float *panels, float *memory);

@@ -10,7 +10,7 @@
 namespace golem {
 namespace {
 
-constexpr int64_t kManyRows = 8;       // of floats, of which a product takes about that many at a time
+constexpr int64_t kManyRows = 8;       // of floats
 constexpr int64_t kBlockRows = 120;   // that a thread takes where the outputs are too few for all threads
 constexpr int64_t kManyBlock = 264;   // that it takes at a time where there are more rows than that
 constexpr int64_t kTilesTogether = 4;  // of weights that some rows are multiplied with while they are in a near cache
@@ -77,10 +77,11 @@ int Matmuls::add(const Command &c) {
   return GOLEM_OK;
 }
 
-// Rows of floats a multiple of 4,096 bytes apart, of which a product takes several at a time, push each other out of the
-// nearest cache. They are copied to where they lie a little further apart; without memory for that they stay.
+// Rows of floats a multiple of 4,096 bytes apart push each other out of the nearest cache where a product takes more of them
+// at a time than that has places. They are copied to where they lie a little further apart; without memory for that they stay.
 void Matmuls::spread_inputs() {
-  constexpr int64_t kSameSets = 4096, kFurther = 64;
+  constexpr int64_t kSameSets = 4096, kPlaces = 8, kFurther = 64;
+  if (kernels().product_columns <= kPlaces) return;
   const auto wanted = [](const Part &part) {
     const Product &p = part.product;
     return part.floats && p.rows > kManyRows && p.x_stride % kSameSets == 0;

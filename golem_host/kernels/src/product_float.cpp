@@ -182,6 +182,7 @@ void fill_pairs(Kernels &table) {
 const int64_t kFloatRows = kPanelWidth;
 
 void fill_floats(Kernels &table) {
+  table.product_columns = kPanelColumns;
   fill_type<Float32>(table, F32);
   fill_type<Half>(table, F16);
   fill_type<Bfloat>(table, BF16);

@@ -34,8 +34,8 @@ struct Floats {
   static void keys(const float *k, int64_t stride, int64_t rows, int64_t hd, float *, float *panel) {
     transpose_rows<Float32>(reinterpret_cast<const uint8_t *>(k), stride * 4, rows, 0, hd, panel);
   }
-  static void values(const float *v, int64_t stride, int64_t rows, int64_t n, float *panel) {
-    for (int64_t row = 0; row < rows; row++)
+  static void values(const float *v, int64_t stride, int64_t from, int64_t to, int64_t, int64_t n, float *panel) {
+    for (int64_t row = from; row < to; row++)
       for (int64_t j = 0; j < kPanelWidth; j += kWidth)
         store(panel + row * kPanelWidth + j, j < n ? load_part(v + row * stride + j, n - j) : zero());
   }
@@ -59,8 +59,8 @@ struct InPairs {
     for (int64_t j = 0; j < count; j++) pack(k + j * stride, hd, memory + j * (hd / 2));
     transpose_rows<Float32>(reinterpret_cast<const uint8_t *>(memory), hd / 2 * 4, rows, 0, hd / 2, panel);
   }
-  static void values(const float *v, int64_t stride, int64_t rows, int64_t n, float *panel) {
-    for (int64_t row = 0; row < rows; row += 2)
+  static void values(const float *v, int64_t stride, int64_t from, int64_t to, int64_t rows, int64_t n, float *panel) {
+    for (int64_t row = from; row < to; row += 2)
       for (int64_t j = 0; j < kPanelWidth; j += kWidth) {
         const float *at = v + row * stride + j;
         const vf first = j < n ? load_part(at, n - j) : zero(), second = j < n && row + 1 < rows ? load_part(at + stride, n - j) : zero();
@@ -77,15 +77,11 @@ void softmax(float *w, int64_t n, int64_t begin, int64_t end, float scale) {
   for (int64_t i = end; i < whole_panels(n); i++) w[i] = -INFINITY;
   const vf by = set1(scale);
   vf m = set1(-INFINITY);
-  for (int64_t i = 0; i < n; i += kWidth) {
-    const vf x = load(w + i) * by;
-    store(w + i, x);
-    m = larger(m, x);
-  }
+  for (int64_t i = 0; i < n; i += kWidth) m = larger(m, load(w + i) * by);
   const vf max = set1(largest(m));
   vf total = zero();
   for (int64_t i = 0; i < n; i += kWidth) {
-    const vf e = exp(load(w + i) - max);
+    const vf e = exp(load(w + i) * by - max);
     store(w + i, e);
     total = total + e;
   }
@@ -94,16 +90,21 @@ void softmax(float *w, int64_t n, int64_t begin, int64_t end, float scale) {
 }
 
 // Floats of the keys' panels, which the values' follow.
-int64_t key_floats(const TextTile &t, int64_t hd) { return whole_panels(t.rows) * hd; }
+int64_t key_floats(const TextTile &t, int64_t hd) { return whole_panels(t.laid) * hd; }
+
+// A unit is the rows of a panel of keys.
+int64_t lay_units(const TextTile &t) { return whole_panels(t.laid) / kPanelWidth; }
 
 template <class Form>
-void lay(const TextAttention &a, const TextTile &t, float *panels, float *memory) {
+void lay(const TextAttention &a, const TextTile &t, int64_t begin, int64_t end, float *panels, float *memory) {
   const int64_t stride = a.kv_heads * a.hd, at = t.first * stride + t.head / (a.heads / a.kv_heads) * a.hd;
-  for (int64_t key = 0; key < t.rows; key += kPanelWidth)
-    Form::keys(a.k + at + key * stride, stride, t.rows - key, a.hd, memory, panels + key * Form::words(a.hd));
   float *const values = panels + key_floats(t, a.hd);
-  for (int64_t i = 0; i < a.hd; i += kPanelWidth)
-    Form::values(a.v + at + i, stride, t.rows, a.hd - i, values + i * Form::words(t.rows));
+  for (int64_t from = begin * kPanelWidth; from < t.laid && from < end * kPanelWidth; from += kPanelWidth) {
+    const int64_t to = from + kPanelWidth < t.laid ? from + kPanelWidth : t.laid;
+    Form::keys(a.k + at + from * stride, stride, t.laid - from, a.hd, memory, panels + from * Form::words(a.hd));
+    for (int64_t i = 0; i < a.hd; i += kPanelWidth)
+      Form::values(a.v + at + i, stride, from, to, t.laid, a.hd - i, values + i * Form::words(t.laid));
+  }
 }
 
 template <class Form>
@@ -127,22 +128,22 @@ void attend(const TextAttention &a, const TextTile &t, const float *panels, floa
   const float *const values = panels + key_floats(t, a.hd);
   for (int64_t i = 0; i < a.hd; i += kPanelWidth) {
     const int64_t n = a.hd - i < kPanelWidth ? a.hd - i : kPanelWidth;
-    multiply<W>(values + i * Form::words(t.rows), Form::words(t.rows), weights, width, queries, {a.out + from + i, out_stride, n, true, nullptr});
+    multiply<W>(values + i * Form::words(t.laid), Form::words(t.rows), weights, width, queries, {a.out + from + i, out_stride, n, true, nullptr});
   }
 }
 
-int64_t panel_floats(const TextTile &t, int64_t hd) { return key_floats(t, hd) + whole_panels(hd) * (t.rows + 1); }
+int64_t panel_floats(const TextTile &t, int64_t hd) { return key_floats(t, hd) + whole_panels(hd) * (t.laid + 1); }
 
 int64_t floats_of(const TextTile &t, int64_t hd) {
   const int64_t queries = t.end - t.begin;
   return whole_panels(t.rows) * queries + (queries < kPanelWidth ? kPanelWidth : queries) * hd;
 }
 
-void lay_text(const TextAttention &a, const TextTile &t, float *panels, float *memory) {
+void lay_text(const TextAttention &a, const TextTile &t, int64_t begin, int64_t end, float *panels, float *memory) {
 #if defined(GOLEM_ISA_BF16)
-  if (a.coarse && a.hd % 2 == 0) return lay<InPairs>(a, t, panels, memory);
+  if (a.coarse && a.hd % 2 == 0) return lay<InPairs>(a, t, begin, end, panels, memory);
 #endif
-  lay<Floats>(a, t, panels, memory);
+  lay<Floats>(a, t, begin, end, panels, memory);
 }
 
 void attend_text(const TextAttention &a, const TextTile &t, const float *panels, float *memory) {
@@ -157,6 +158,7 @@ void attend_text(const TextAttention &a, const TextTile &t, const float *panels,
 void fill_text(Kernels &table) {
   table.attend_text = attend_text;
   table.lay_text = lay_text;
+  table.text_lay_units = lay_units;
   table.text_panel_floats = panel_floats;
   table.text_attention_floats = floats_of;
 }

@@ -15,9 +15,10 @@ struct TextAttention {
   bool coarse;     // may be rounded to bfloat16 where that is faster
 };
 
-// Queries begin..end (rows of q) and the `rows` rows of k and v from `first` on that one of them sees.
+// Queries begin..end (rows of q) and the `rows` rows of k and v from `first` on that one of them sees, of the `laid` that are
+// laid out from there on.
 struct TextTile {
-  int64_t first, rows;
+  int64_t first, rows, laid;
   int64_t begin, end;
   int64_t head;
 };

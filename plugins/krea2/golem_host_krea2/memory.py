@@ -20,6 +20,8 @@ from golem_host_krea2.vae import SCALE, Decoder, decoding
 _FLOAT = 4
 _QUERIES = 144
 """That a thread multiplies with the keys at a time."""
+_LAID = 4 << 20
+"""Of the kv heads' keys and values as many are laid out together; of one at least."""
 
 
 def peak_bytes(backend: Any, request: PictureRequest) -> int:
@@ -35,8 +37,8 @@ def peak_bytes(backend: Any, request: PictureRequest) -> int:
 
 
 def _attention_bytes(backend: Any, rows: int, head_dim: int) -> int:
-    """What threads lay out of one head: keys, values, and scores of some queries."""
-    return backend.threads * rows * (2 * head_dim + _QUERIES) * _FLOAT
+    """Keys and values that are laid out for all threads, and of each the scores of some queries."""
+    return max(_LAID, 2 * rows * head_dim * _FLOAT) + backend.threads * rows * _QUERIES * _FLOAT
 
 
 def _of_each_type(layers: Iterable[LayerWeights]) -> Iterable[LayerWeights]:
