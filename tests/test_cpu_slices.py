@@ -100,6 +100,35 @@ def test_pieces_of_any_length_equal_one_go(backend: CpuBackend, seconds: float) 
             np.testing.assert_array_equal(program.output(name), whole.output(name))
 
 
+@pytest.mark.parametrize("causal", [False, True])
+@pytest.mark.parametrize("seconds", [0.0, 1e-4, 1.0])
+def test_the_work_of_attention_is_counted_in_keys_that_queries_see(
+    backend: CpuBackend, monkeypatch: pytest.MonkeyPatch, causal: bool, seconds: float
+) -> None:
+    """What a row takes is not the same in replays of more rows, nor in later rows."""
+    if backend.kernels is None:
+        pytest.skip("torch twins are not cut")
+    recording = Recording()
+    axis = recording.axis("rows", 400)
+    q, k, v = (recording.input(name, axis, heads, 16, dtype="f32") for name, heads in (("q", 4), ("k", 2), ("v", 2)))
+    recording.output("x", ops.full_attention(q, k, v, scale=0.1, causal=causal))
+    program = backend.compile(recording)
+    counted: list[int] = []
+    learn = program.rates.learn
+
+    def counting(works: list[tuple[Any, int]], taken: float) -> None:
+        counted.extend(work for _, work in works)
+        learn(works, taken)
+
+    monkeypatch.setattr(program.rates, "learn", counting)
+    for rows in (400, 30, 1):
+        counted.clear()
+        slices = program.slices({"rows": rows})
+        while not slices.done:
+            slices.advance(seconds)
+        assert sum(counted) == 2 * (rows * (rows + 1) // 2 if causal else rows * rows)
+
+
 def test_no_rows_at_all(backend: CpuBackend) -> None:
     slices = backend.compile(layer(sources("F32", 0), 10)).slices({"rows": 0})
     slices.advance(1.0)
@@ -118,7 +147,7 @@ def test_long_commands_are_cut(backend: CpuBackend) -> None:
     assert count > 3 * len(recording.commands)
 
 
-def test_programs_beside_each_other_share_memory_and_nothing_else(backend: CpuBackend) -> None:
+def test_programs_beside_each_other_share_memory_and_no_values(backend: CpuBackend) -> None:
     x = activations(50, 256)
     programs, beside = [], None
     for seed in (0, 10):

@@ -382,6 +382,7 @@ def test_select_counts_the_live_rows_of_its_source(runner, rng):
         (Op.FULL_ATTN, [2, 2, 8, -1, 1, 0, 0, 0, -1, 1], [1], "size"),
         (Op.FULL_ATTN, [2, 2, 8, -1, 1, 0, 0, 0, 0, -1], [1], "size"),
         (Op.FULL_ATTN, [2, 2, 8, -1, 0], [1], "index"),
+        (Op.FULL_ATTN, [2, 2, 16, -1, 2**59 - 1], [1], "index"),
         (Op.FULL_ATTN, [2, 2, 8, -1, 1, -1], [1], "index"),
         (Op.FULL_ATTN, [2, 2, 8, -1, 1, 1, 1], [1], "index"),
         (Op.CONV2D, [2, 0, 1, -1, 1], [], "size"),

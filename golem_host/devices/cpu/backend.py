@@ -74,7 +74,7 @@ class CpuBackend:
 
     def compile(self, recording: Recording, *, beside: Program | None = None) -> Program:
         """The recording's program. It shares the memory of what it computes with the one `beside`: what a replay of
-        either gives is read before the other is filled.
+        either gives is read before the other is filled; and what is known of how long commands take.
         """
         return Program(self, recording, beside)
 

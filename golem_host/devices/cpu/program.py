@@ -15,7 +15,7 @@ from golem_host.devices.cpu.rates import Rates
 from golem_host.devices.cpu.slices import Slices, Unit, units_of
 from golem_host.devices.cpu.together import together
 from golem_host.devices.plan import ALIGNMENT, plan, size_of
-from golem_host.ops.recording import DTYPES, Recording, Ref
+from golem_host.ops.recording import DTYPES, Axis, Recording, Ref
 from golem_host.weights.tensor import Tensor
 
 if TYPE_CHECKING:
@@ -94,9 +94,9 @@ class Program:
     def run_native(self, commands: Any, count: int) -> None:
         self._backend.pool.run(commands, count, self._live_pointer)
 
-    def live_rows(self, step: Step) -> int:
-        """How many rows a step is for, as the replay was told."""
-        return int(self._live[self._axes[step.axis]])
+    def live_rows(self, axis: Axis) -> int:
+        """How many rows there are of an axis, as the replay was told."""
+        return int(self._live[self._axes[axis]])
 
     def output(self, name: str) -> NDArray[Any]:
         """The live rows of an output, as a view that the next replay overwrites."""

@@ -22,7 +22,7 @@ class Rates:
         return self._rates.get(key, 0.0)
 
     def learn(self, works: Sequence[tuple[Key, int]], seconds: float) -> None:
-        """Commands of these works, one after the other, took that long.
+        """Commands of these works, one after the other, took that long; of several each rate is known.
 
         Alone a command gives its rate. Of several, each rate is changed by a share in proportion to the time that was
         expected of it (the projection of Kaczmarz, 1937): long ones, which say more of the sum, most.
@@ -31,9 +31,8 @@ class Rates:
         for key, count in works:
             work[key] = work.get(key, 0) + count
         expected = {key: self.of(key) * count for key, count in work.items()}
-        if len(work) == 1 or not all(expected.values()):
-            for key in work:
-                self._rates[key] = seconds / sum(work.values())
+        if len(work) == 1:
+            self._rates |= {key: seconds / count for key, count in work.items()}
             return
         missed = (seconds - sum(expected.values())) / sum(each**2 for each in expected.values())
         for key, each in expected.items():

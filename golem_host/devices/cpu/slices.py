@@ -8,6 +8,7 @@ are laid out for each piece. The bits are those of a replay in one go.
 
 from __future__ import annotations
 
+import math
 import time
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -27,7 +28,7 @@ GRAIN = 48
 ATTENTION_GRAIN = 144
 """Of attention, which takes that many at a time."""
 LEAST = 12
-"""Where that many take too long: the rows that a product takes at a time."""
+"""Where that many take too long."""
 BLOCK_ROWS = 540
 """The most rows of a product's piece."""
 OUTPUTS = 128
@@ -48,15 +49,15 @@ _PARTS: dict[Kernel | None, tuple[int, int]] = {Kernel.MATMUL: (6, 7), Kernel.FU
 """The integers that say which output or kv head a piece begins with, and how many it has."""
 _WITH_NEXT = 4
 """The integer of a product that lets it run at the same time as the next."""
-_KV_HEADS = 1
-"""The integer of attention that says how many there are."""
+_KV_HEADS, _CAUSAL = 1, 6
+"""Integers of attention."""
 _LINE: dict[Kernel | None, int] = {Kernel.CONV2D: 2}
 """The integer that says of how many rows a piece is a multiple."""
 
 
 @dataclass(frozen=True)
 class Unit:
-    """A step; `commands` is None for a torch twin. Steps of the same `key` take about as long."""
+    """A step; `commands` is None for a torch twin. Steps of the same `key` take about as long for the same work."""
 
     step: Step
     commands: Any
@@ -72,15 +73,15 @@ class Piece:
     rows: int
     part: int
     parts: int
-
-    @property
-    def work(self) -> int:
-        """What its time is in proportion to."""
-        return self.rows * self.parts
+    work: int
+    """What its time is about in proportion to."""
 
 
 class Slices:
-    """Made by `Program.slices`. The program must not be replayed otherwise until it is done."""
+    """Made by `Program.slices`. The program must not be replayed otherwise until it is done.
+
+    After an exception it cannot go on.
+    """
 
     def __init__(self, program: Program) -> None:
         self._program = program
@@ -113,11 +114,13 @@ class Slices:
         pieces: list[Piece] = []
         while not self.done:
             unit = self._units[self._at]
-            if unit.commands is not None and self._program.live_rows(unit.step) == 0:
+            if self._program.live_rows(unit.step.axis) == 0:
                 self._at += 1
                 continue
+            if unit.commands is None:
+                break
             rate = self._program.rates.of(unit.key)
-            if unit.commands is None or (pieces and (rate == 0 or seconds <= rest)):
+            if pieces and (rate == 0 or seconds <= rest):
                 break
             pieces.append(self._next(unit, int(seconds / rate) if rate and seconds > 0 else 0))
             if rate == 0:
@@ -127,27 +130,42 @@ class Slices:
 
     def _next(self, unit: Unit, fitting: int) -> Piece:
         """The next piece of a unit, as much of its work as is `fitting` or the least that there can be."""
-        step, live, row, part, parts = unit.step, self._program.live_rows(unit.step), self._row, self._part, 1
+        step, live, row, part, parts = unit.step, self._program.live_rows(unit.step.axis), self._row, self._part, 1
         if step.kernel is Kernel.MATMUL:  # all outputs of some rows first
             rows, outputs = min(live - row, _even(live)), step.ints[0]
             parts = _whole(fitting // rows, OUTPUTS, outputs - part)
+            work = rows * parts
             self._row, self._part = (row, part + parts) if part + parts < outputs else (row + rows, 0)
             done = self._row >= live
         elif step.kernel is Kernel.FULL_ATTN:  # all rows of some kv heads first
-            rows = _whole(fitting, ATTENTION_GRAIN if fitting >= ATTENTION_GRAIN else LEAST, live - row)
-            kv_heads = step.ints[_KV_HEADS]
+            queries, kv_heads = self._queries(step, row, fitting), step.ints[_KV_HEADS]
+            rows = _whole(queries, ATTENTION_GRAIN if queries >= ATTENTION_GRAIN else LEAST, live - row)
+            seen = self._seen(step, row, rows)
             if rows == live:
-                parts = max(1, min(fitting // live, kv_heads - part))
+                parts = max(1, min(fitting // seen, kv_heads - part))
+            work = seen * parts
             self._row, self._part = (row + rows, part) if row + rows < live else (0, part + parts)
             done = self._part >= kv_heads
         else:
             grain = step.ints[_LINE[step.kernel]] if step.kernel in _LINE else GRAIN
-            rows = _whole(fitting, grain, live - row) if step.kernel in _ROW_BY_ROW else live
+            work = rows = _whole(fitting, grain, live - row) if step.kernel in _ROW_BY_ROW else live
             self._row += rows
             done = self._row >= live
         if done:
             self._at, self._row, self._part = self._at + 1, 0, 0
-        return Piece(unit, row, rows, part, parts)
+        return Piece(unit, row, rows, part, parts, work)
+
+    def _seen(self, step: Step, row: int, rows: int) -> int:
+        """Keys that so many queries of attention see from `row` on, in sum."""
+        assert step.live_axis is not None
+        keys = self._program.live_rows(step.live_axis[1])
+        return rows * row + rows * (rows + 1) // 2 if step.ints[_CAUSAL] else rows * keys
+
+    def _queries(self, step: Step, row: int, seen: int) -> int:
+        """How many queries see so many keys in sum."""
+        if step.ints[_CAUSAL]:
+            return math.isqrt(row**2 + 2 * seen) - row
+        return seen // self._seen(step, row, 1)
 
     def _run(self, pieces: Sequence[Piece]) -> None:
         ffi = self._program.ffi

@@ -12,7 +12,7 @@ namespace {
 
 // Queries that share the panels of keys and values, whole groups of columns of a product: within texts, which may be short
 // or see few rows, and over all rows.
-constexpr int64_t kTileQueries = 48, kFullTileQueries = 144, kGroup = 12;
+constexpr int64_t kTileQueries = 48, kFullTileQueries = 144;
 
 // The texts' queries in tiles of one head; how many. A tile's bounds, its keys' too, depend on the text alone.
 int64_t cut(const int32_t *text, int64_t rows, int64_t window, TextTile *tiles) {
@@ -154,9 +154,10 @@ int run_full_attn(const Command &c) {
       coarse > 1 || from < 0 || some < 0 || from > kv_heads - some)
     return GOLEM_E_SHAPE;
   const int64_t keys = axis >= 0 ? c.live[axis] : c.i(4);
-  if (keys < 1 || first < 0 || (causal == 1 && first > keys - c.rows)) return GOLEM_E_INDEX;
-  const int64_t most = (c.rows + kFullTileQueries - 1) / kFullTileQueries, each = (c.rows + most - 1) / most;
-  const int64_t step = (each + kGroup - 1) / kGroup * kGroup, laid = causal == 1 ? first + c.rows : keys;
+  if (keys < 1 || keys >= int64_t{1} << 31 || first < 0 || (causal == 1 && first > keys - c.rows)) return GOLEM_E_INDEX;
+  const int64_t at_once = heads / kv_heads * some, threads = c.pool.threads(), columns = kernels().product_columns;
+  const int64_t most = std::max((c.rows + kFullTileQueries - 1) / kFullTileQueries, (threads + at_once - 1) / at_once);
+  const int64_t each = (c.rows + most - 1) / most, step = (each + columns - 1) / columns * columns, laid = causal == 1 ? first + c.rows : keys;
   thread_local Scratch<TextTile> scratch;
   TextTile *tiles = scratch.of(most);
   if (tiles == nullptr) return GOLEM_E_MEMORY;

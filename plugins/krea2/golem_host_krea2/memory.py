@@ -20,6 +20,8 @@ from golem_host_krea2.vae import SCALE, Decoder, decoding
 _FLOAT = 4
 _QUERIES = 144
 """That a thread multiplies with the keys at a time."""
+_PANEL = 32
+"""Keys are laid out in multiples of that many at most."""
 _LAID = 4 << 20
 """Of the kv heads' keys and values as many are laid out together; of one at least."""
 
@@ -37,8 +39,9 @@ def peak_bytes(backend: Any, request: PictureRequest) -> int:
 
 
 def _attention_bytes(backend: Any, rows: int, head_dim: int) -> int:
-    """Keys and values that are laid out for all threads, and of each the scores of some queries."""
-    return max(_LAID, 2 * rows * head_dim * _FLOAT) + backend.threads * rows * _QUERIES * _FLOAT
+    """Keys and values that are laid out for all threads, and of each some queries and their scores."""
+    keys = rows + _PANEL
+    return max(_LAID, 2 * keys * head_dim * _FLOAT) + backend.threads * _QUERIES * (keys + head_dim) * _FLOAT
 
 
 def _of_each_type(layers: Iterable[LayerWeights]) -> Iterable[LayerWeights]:
