@@ -129,6 +129,18 @@ def test_the_work_of_attention_is_counted_in_keys_that_queries_see(
         assert sum(counted) == 2 * (rows * (rows + 1) // 2 if causal else rows * rows)
 
 
+def test_attention_without_keys_is_an_error(backend: CpuBackend) -> None:
+    if backend.kernels is None:
+        pytest.skip("torch gives zeros")
+    recording = Recording()
+    q = recording.input("q", recording.axis("queries", 5), 2, 16, dtype="f32")
+    k = recording.input("k", recording.axis("keys", 5), 2, 16, dtype="f32")
+    recording.output("x", ops.full_attention(q, k, k, scale=0.1))
+    slices = backend.compile(recording).slices({"queries": 5, "keys": 0})
+    with pytest.raises(library.KernelError, match="index"):
+        slices.advance(1.0)
+
+
 def test_no_rows_at_all(backend: CpuBackend) -> None:
     slices = backend.compile(layer(sources("F32", 0), 10)).slices({"rows": 0})
     slices.advance(1.0)
