@@ -158,7 +158,7 @@ class Slices:
     def _seen(self, step: Step, row: int, rows: int) -> int:
         """Keys that so many queries of attention see from `row` on, in sum."""
         assert step.live_axis is not None
-        keys = max(1, self._program.live_rows(step.live_axis[1]))  # none are refused by the kernel
+        keys = max(1, self._program.live_rows(step.live_axis[1]))  # without any the kernel gives the error
         return rows * row + rows * (rows + 1) // 2 if step.ints[_CAUSAL] else rows * keys
 
     def _queries(self, step: Step, row: int, seen: int) -> int:

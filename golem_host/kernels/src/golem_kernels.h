@@ -202,7 +202,7 @@ enum golem_op {
    *    5 the row among the keys that q begins at, 6 one where rows after a query's own are not seen, else 0,
    *    7 one where processors with instructions for it may round q, k, v and the weights to bfloat16, else 0,
    *    8 the kv head whose heads' outputs are written first, 9 of how many kv heads, or 0 for all; others' are left as they are.
-   * Rows that a query does not see are multiplied by zero where they are not finite too.
+   * Rows that a query does not see may weigh zero instead of being left out: where they are not finite, the result may be neither.
    * f: 0 scale.  No keys, or queries past them where rows are not seen: GOLEM_E_INDEX, nothing written. */
   GOLEM_OP_FULL_ATTN = 32,
   /* out f32[R,m]: R pixels of the 3 x 3 convolution, padded by zeros, of an image whose pixels are the rows of x, line by line.
